@@ -1,4 +1,4 @@
-"""What several tests share: a lock of their own, fake workers, made-up results, the worker's modules.
+"""What several tests share: a lock of their own, made-up results, the worker's modules.
 
 What takes long to import (the package, pandas) is imported by the fixture that needs it: a module's tests start in a
 second where they need none of it.
@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from textwrap import dedent
 
 import filelock
 import hypothesis
@@ -31,24 +30,6 @@ hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=Tr
 hypothesis.settings.load_profile("repeatable")
 
 START = time.monotonic()
-
-# What every fake worker starts with: its job, and a way to answer.
-FAKE_WORKER = """
-import json, os, signal, subprocess, sys, time
-
-job = json.loads(sys.stdin.read())
-
-
-def send(**message):
-    os.write(job["channel"], json.dumps(message).encode() + b"\\n")
-
-
-def answer(**message):
-    send(event="result", **message)
-
-
-"""
-
 
 # The folders whose tests take minutes each come first: what is short fills the end, when a process has nothing left.
 LONG = ("backends", "workers", "colab", "book")
@@ -137,25 +118,14 @@ def whole(config) -> bool:
     return alone and not chosen and not any("tests" in str(each) for each in asked)
 
 
-SKIPPED = Counter()  # reason -> tests
-
-
 FAULTS = {}  # (what, holds) of each that was tried -> times, and failed tests
 
 
 def pytest_runtest_logreport(report):
-    if report.skipped and isinstance(report.longrepr, tuple):
-        SKIPPED[report.longrepr[2].removeprefix("Skipped: ")] += 1
     about = dict(report.user_properties)
     if "fault" in about and report.when == "call" and not report.skipped:
         tried, failed = FAULTS.get(tuple(about["fault"]), (0, 0))
         FAULTS[tuple(about["fault"])] = tried + about.get("tried", 1), failed + report.failed
-
-
-def pytest_unconfigure(config):
-    """The last line: what was skipped, and why."""
-    if SKIPPED and not hasattr(config, "workerinput"):
-        print("Skipped: " + "; ".join(f"{count} × {reason}" for reason, count in SKIPPED.most_common()) + ".")
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -228,29 +198,6 @@ def tiny():
 
 
 @pytest.fixture
-def fake_worker(tmp_path):
-    """Write a script that has `job`, `send()` and `answer()`; return its path."""
-
-    def write(body: str) -> Path:
-        script = tmp_path / "fake_worker.py"
-        script.write_text(FAKE_WORKER + dedent(body))
-        return script
-
-    return write
-
-
-@pytest.fixture
-def run_fake(fake_worker):
-    """Run a fake worker to its end through measure.run_worker and return the outcome."""
-    from traintime.measuring import measure
-
-    def run(body: str, timeout_s: float = 30, **job):
-        return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
-
-    return run
-
-
-@pytest.fixture
 def in_full(request):
     """Whether faults are tried in full, as `make faults` does: some of them twenty times, or ten thousand."""
     return request.config.getoption("faults") is not None
@@ -320,14 +267,6 @@ def invocation():
         return made | changes
 
     return build
-
-
-@pytest.fixture
-def few_draws(monkeypatch):
-    """A tenth of the draws behind a fit's intervals: what made-up machines differ in is far larger than that blurs."""
-    from traintime.explain import formula
-
-    monkeypatch.setattr(formula, "DRAWS", formula.DRAWS // 10)
 
 
 @pytest.fixture(scope="session")

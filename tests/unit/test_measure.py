@@ -1,7 +1,5 @@
 """One invocation: whatever a worker does, its outcome is told and nothing of it is left."""
 
-import contextlib
-import itertools
 import json
 import os
 import subprocess
@@ -9,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from textwrap import dedent
 
 import filelock
 import psutil
@@ -17,14 +16,14 @@ import pytest
 from traintime import paths
 from traintime.errors import InputError
 from traintime.measuring import measure, stacks
-from traintime.measuring.protocol import QUICK, Protocol
+from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, derived, records
 from traintime.store.table import table
 
 pytestmark = pytest.mark.timeout(120)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
-NUMPY, JAX = stacks.get("numpy"), stacks.get("2026-jax")
+NUMPY = stacks.get("numpy")
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 ALONE = make_point(**SMALL, threads=1)
 
@@ -32,6 +31,45 @@ ALONE = make_point(**SMALL, threads=1)
 @pytest.fixture(autouse=True)
 def own_stacks_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
+
+
+# What every fake worker starts with: its job, and a way to answer.
+FAKE_WORKER = """
+import json, os, signal, subprocess, sys, time
+
+job = json.loads(sys.stdin.read())
+
+
+def send(**message):
+    os.write(job["channel"], json.dumps(message).encode() + b"\\n")
+
+
+def answer(**message):
+    send(event="result", **message)
+
+
+"""
+
+
+@pytest.fixture
+def fake_worker(tmp_path):
+    """Write a script that has `job`, `send()` and `answer()`; return its path."""
+
+    def write(body):
+        (tmp_path / "fake_worker.py").write_text(FAKE_WORKER + dedent(body))
+        return tmp_path / "fake_worker.py"
+
+    return write
+
+
+@pytest.fixture
+def run_fake(fake_worker):
+    """Run a fake worker to its end through measure.run_worker and return the outcome."""
+
+    def run(body, timeout_s=30, **job):
+        return measure.run_worker([sys.executable, str(fake_worker(body))], job, {"LANG": "C.UTF-8"}, timeout_s)
+
+    return run
 
 
 @pytest.fixture
@@ -77,15 +115,9 @@ def test_a_worker_that_exits_is_crashed_and_its_last_words_are_kept_without_anyb
     assert told["error"] == "in <checkout>/x.py"
 
 
-@pytest.mark.parametrize(
-    ("body", "cause", "killed"),
-    [
-        ("send(event='phase', name='importing')", "exit status 0", False),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (SIGKILL)", True),
-    ],
-)
-def test_a_worker_that_ends_without_a_result_is_crashed_and_its_end_is_named(run_fake, body, cause, killed):
-    assert run_fake(body) == {"status": "crashed", "error": cause, "killed": killed}
+def test_a_worker_that_is_killed_is_crashed_and_the_signal_is_named(run_fake):
+    outcome = run_fake("os.kill(os.getpid(), signal.SIGKILL)")
+    assert outcome == {"status": "crashed", "error": "signal 9 (SIGKILL)", "killed": True}
 
 
 # What a worker may put on its channel in the place of a message.
@@ -134,12 +166,22 @@ def test_what_failed_has_a_reason_that_can_be_stored_and_nothing_else(measure_fa
 
 # What is left of it
 
-HANGING = """
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
-with open(job["pids"] + ".new", "w") as file:
-    json.dump([os.getpid(), child.pid], file)
-os.rename(job["pids"] + ".new", job["pids"])
+# A worker with a child, with one that begins a session of its own, and with one whose parent has ended, too.
+WITH_CHILDREN = """
+sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
+start = f"import subprocess; quiet = subprocess.DEVNULL; sleep = {sleep}; "
+start += "print(subprocess.Popen(sleep, start_new_session=True, stdout=quiet).pid)"
+orphan = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, check=True, start_new_session=True)
+children = [subprocess.Popen(sleep, start_new_session=apart).pid for apart in (False, True)]
+with open(job["pids"], "w") as file:
+    json.dump([os.getpid(), int(orphan.stdout), *children], file)
 """
+
+
+@pytest.fixture
+def none_left(tmp_path, gone):
+    """Whether all processes have ended of which WITH_CHILDREN wrote the numbers into the file `pids`."""
+    return lambda: all(gone(pid, 1) for pid in json.loads((tmp_path / "pids").read_text()))
 
 
 @pytest.mark.fault(
@@ -148,46 +190,32 @@ os.rename(job["pids"] + ".new", job["pids"])
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
-        ("", {"status": "timeout", "error": "no result after 2 s"}),
+        ("", {"status": "timeout", "error": "no result after 3 s"}),
         ('answer(status="ok", result={"n": 1})\n', {"status": "ok", "result": {"n": 1}}),
     ],
     ids=["before a result", "after it"],
 )
-def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, gone, body, outcome):
-    assert run_fake(HANGING + body + "time.sleep(100)", timeout_s=2, pids=str(tmp_path / "pids")) == outcome
-    assert all(map(gone, json.loads((tmp_path / "pids").read_text())))
-
-
-# The child begins a session of its own; its parent, which it outlives, is the worker or a process between the two.
-SESSION = """
-start = "import os, subprocess, sys, time; "
-start += "sleep = [sys.executable, '-c', 'import time; time.sleep(100)']; "
-start += "print(subprocess.Popen(sleep, start_new_session=True, stdout=subprocess.DEVNULL).pid)"
-child = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, check=True, start_new_session=True)
-near = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=True)
-with open(job["pids"] + ".new", "w") as file:
-    json.dump([int(child.stdout), near.pid], file)
-os.rename(job["pids"] + ".new", job["pids"])
-"""
+def test_a_worker_that_hangs_goes_with_its_children_and_a_result_counts(run_fake, tmp_path, none_left, body, outcome):
+    body = WITH_CHILDREN + body + "time.sleep(100)"
+    assert run_fake(body, timeout_s=3, pids=str(tmp_path / "pids")) == outcome
+    assert none_left()
 
 
 @pytest.mark.fault("A worker starts processes in another session", "they end with it")
-@pytest.mark.parametrize("end", ["answer(status='ok', result=1)", "sys.exit(3)", "time.sleep(100)"])
-def test_what_a_worker_started_in_another_session_goes_with_it(run_fake, tmp_path, gone, end):
-    run_fake(SESSION + end, timeout_s=3, pids=str(tmp_path / "pids"))
-    for pid in json.loads((tmp_path / "pids").read_text()):
-        assert gone(pid, 0.1)
+def test_what_a_worker_that_fails_has_started_goes_with_it(run_fake, tmp_path, none_left):
+    run_fake(WITH_CHILDREN + "sys.exit(3)", pids=str(tmp_path / "pids"))
+    assert none_left()
 
 
 @pytest.mark.fault("Ctrl-C during a measurement", "no process is left")
-def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, gone):
+def test_an_interrupted_measurement_leaves_no_worker(fake_worker, tmp_path, none_left):
     def interrupt(message):
         raise KeyboardInterrupt
 
-    script = fake_worker(HANGING + 'send(event="steps")\ntime.sleep(100)')
+    script = fake_worker(WITH_CHILDREN + 'send(event="steps")\ntime.sleep(100)')
     with pytest.raises(KeyboardInterrupt):
         measure.run_worker([sys.executable, str(script)], {"pids": str(tmp_path / "pids")}, {}, 30, interrupt)
-    assert all(map(gone, json.loads((tmp_path / "pids").read_text())))
+    assert none_left()
 
 
 def test_a_module_is_found_where_its_parent_found_this_package(tmp_path, monkeypatch):
@@ -260,13 +288,11 @@ def test_a_killed_worker_and_no_other_ran_out_of_memory_where_the_kernel_counted
     assert "killed" not in record
 
 
-def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch, tiny):
+def test_a_missing_stack_is_missing_and_not_fatal(measure_fake, monkeypatch):
     monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: False))
-    alone = measure_fake("raise SystemExit('must not be started')")
-    with measure.Together() as several:
-        together = several.measure(tiny, JAX)
-    assert [record["status"] for record in (alone, together)] == ["missing"] * 2
-    assert "traintime stacks add numpy" in alone["error"]
+    record = measure_fake("raise SystemExit('must not be started')")
+    assert record["status"] == "missing"
+    assert "traintime stacks add numpy" in record["error"]
 
 
 def test_one_measurement_at_a_time(measure_fake, tmp_path):
@@ -283,161 +309,12 @@ def test_one_measurement_at_a_time(measure_fake, tmp_path):
     assert records[0]["status"] == "ok"
 
 
-# Several in one process
-
-SEVERAL = """
-import json, os, signal, sys, time
-
-for line in iter(sys.stdin.readline, ""):
-    job = json.loads(line)
-
-    def send(**message):
-        os.write(job["channel"], json.dumps(message).encode() + b"\\n")
-
-    batch = job["sizes"]["batch"]
-    BODY
-    send(event="phase", name="training")
-    send(event="result", status="ok", result={"pid": os.getpid(), "batch": batch})
-    AFTERWARDS
-    send(event="ready")
-"""
-
-
-def batch_of(number, workload="rnn", **changes):
-    return make_point(workload, batch=number, **{"threads": 1} | changes)
-
-
-@pytest.fixture
-def together(tmp_path, monkeypatch):
-    """Measure these points on the JAX stack, one after the other, with a fake in the place of the worker."""
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
-    monkeypatch.setattr(paths, "WORKER", tmp_path)
-    monkeypatch.setattr(code, "current", lambda workload, api: f"hash of {workload} on {api}")
-    with contextlib.ExitStack() as ending:
-
-        def run(*points, body="pass", afterwards="pass", protocol=QUICK, **options):
-            (tmp_path / "several.py").write_text(SEVERAL.replace("BODY", body).replace("AFTERWARDS", afterwards))
-            several = ending.enter_context(measure.Together())
-            return [several.measure(point, JAX, protocol, **{"task": "echo"} | options) for point in points]
-
-        yield run
-
-
-def pids(records):
-    return [record["result"]["pid"] for record in records]
-
-
-def test_points_of_one_environment_share_a_process_and_their_records_say_so(together):
-    messages = []
-    points = [batch_of(5), batch_of(7, optimizer="sgd"), batch_of(5, precision="mixed-bfloat16")]
-    made = together(*points, progress=messages.append)
-    assert [record["result"]["batch"] for record in made] == [5, 7, 5]
-    assert len(set(pids(made))) == 1
-    assert [record["shared"] for record in made] == [0, 1, 2]
-    assert len({record["padding"] for record in made}) == 1, "that of the process"
-    assert {record["code"] for record in made} == {"hash of rnn on keras3"}
-    assert messages == [{"event": "phase", "name": "training"}] * 3
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        batch_of(5, threads=2),
-        batch_of(5, allocator="glibc-keep"),
-        batch_of(5, "dense"),
-        batch_of(5, "dense", recompute=True),
-    ],
-    ids=lambda point: point.key,
-)
-def test_what_sets_a_process_up_in_another_way_gets_another_one(together, other):
-    first = batch_of(5, other.workload) if other.run.recompute else batch_of(5)
-    made = together(first, other)
-    assert len(set(pids(made))) == 2
-    assert [record["shared"] for record in made] == [0, 0]
-
-
-def test_what_leaves_something_behind_needs_a_process_of_its_own():
-    assert measure.process_of(make_point(), NUMPY) is None
-    for changes in ({"device": "gpu"}, {"replicas": 2}, {"save_every": 2, "save_aside": True}):
-        assert measure.process_of(make_point(**changes), stacks.get("2026-torch")) is None
-
-
-def test_sources_that_were_changed_meanwhile_are_read_anew(together, monkeypatch):
-    versions = itertools.chain(["old"] * 3, itertools.repeat("new"))
-    monkeypatch.setattr(code, "current", lambda workload, api: next(versions))
-    made = together(batch_of(5), batch_of(5), batch_of(5))
-    assert [record["shared"] for record in made] == [0, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ("print(batch, flush=True); batch == 7 and os._exit(3)", "crashed", "exit status 3\n7"),
-        ("batch == 7 and time.sleep(100)", "timeout", "no result after 2 s"),
-        ("if batch == 7: send(event='result', status='oom', error='out of memory'); break", "oom", "out of memory"),
-    ],
-)
-def test_one_that_fails_has_its_own_status_and_the_rest_goes_on_in_a_new_process(together, body, status, words):
-    made = together(*map(batch_of, (5, 7, 6, 5)), body=body, protocol=Protocol(warmup=1, steps=1, timeout_s=2))
-    assert [record["status"] for record in made] == ["ok", status, "ok", "ok"]
-    assert made[1]["error"] == words, "and nothing that the one before it printed"
-    assert [record["shared"] for record in made] == [0, 1, 0, 1]
-
-
-LATE = '{"event": "result", "status": "ok", "result": {"pid": 0}}\n'
-
-
-@pytest.mark.parametrize("late", ["os._exit(3)", "time.sleep(100)", f"os.write(job['channel'], {LATE.encode()!r})"])
-def test_what_happens_between_two_jobs_is_blamed_on_neither_and_answers_neither(together, monkeypatch, late):
-    monkeypatch.setattr(measure, "READY_S", 0.5)
-    made = together(batch_of(5), batch_of(6), afterwards=late)
-    assert [record["result"]["batch"] for record in made] == [5, 6]
-    assert [record["shared"] for record in made] == [0, 0]
-
-
-def test_no_process_is_left_when_all_are_measured(together, gone):
-    (record,) = together(batch_of(5))
-    assert psutil.pid_exists(*pids([record]))
-    with measure.Together() as several:
-        record = several.measure(batch_of(5), JAX, task="echo")
-    assert gone(*pids([record]))
-
-
-def test_after_a_process_that_could_not_be_started_the_next_is_tried_anew(together, monkeypatch):
-    def refused(*_, **__):
-        raise OSError("no more processes")
-
-    together()
-    with measure.Together() as several:
-        several.measure(batch_of(5), JAX, task="echo")
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="no more"):
-            patch.setattr(measure.subprocess, "Popen", refused)
-            several.measure(batch_of(5, threads=2), JAX, task="echo")
-        assert several.measure(batch_of(5), JAX, task="echo")["shared"] == 0
-
-
 # The real worker, on the NumPy stack
 
 
 def result_of(record):
     assert record["status"] == "ok", record.get("error")
     return record["result"]
-
-
-@linux
-def test_the_peak_of_memory_is_each_jobs_own():
-    """A large one, then a small one: what the kernel had counted is forgotten, and the memory given back."""
-    command = [str(NUMPY.executable), str(paths.WORKER / "several.py")]
-    peaks = []
-    with measure._started(command, NUMPY.environment(1)) as worker:
-        for number in (200_000, 11, 200_000):
-            point = make_point(**SMALL | {"vocabulary": number, "embedding": 60}, threads=1)
-            job = {"workload": str(point.sizes.folder), "api": "numpy", "backend": "numpy", "threads": 1}
-            job |= {"sizes": point.sizes.model_dump(), "run": point.run.model_dump(), "task": "check", "steps": 1}
-            peaks.append(result_of(worker.answer(job, 60, more=True))["memory"]["peak"])
-            assert worker.next("ready", time.monotonic() + 60)
-    assert peaks[1] < peaks[0] - 3 * 200_000 * 60 * 4, "weights and two moments are gone"
-    assert peaks[2] == pytest.approx(peaks[0], rel=0.1)
 
 
 def test_what_the_real_worker_measures_can_be_stored_and_shown(tmp_path):

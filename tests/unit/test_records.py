@@ -36,8 +36,7 @@ def add(path, invocation):
 # Writing
 
 
-@pytest.mark.parametrize("name", ["replace", "fsync"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize(("name", "error"), [("replace", KeyboardInterrupt), ("fsync", OSError)])
 def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, name, error):
     target = tmp_path / "file.json"
     records.write_atomically(target, "old\n")
@@ -78,12 +77,7 @@ def test_what_is_read_is_what_was_written(add, invocation):
     made["result"]["facts"]["cpus"] = None
     record = records.read(add(result=made["result"]))
     assert (record.machine, record.stack, record.key, record.point) == ("some-machine", "numpy", POINT.key, POINT)
-    assert covers(record.invocations[0].model_dump(), made)
-
-
-def covers(whole, part):
-    """Whether every value of the part is in the whole, dicts in dicts."""
-    return all(covers(whole[name], part[name]) for name in part) if isinstance(part, dict) else whole == part
+    assert record.invocations == [records.Invocation.model_validate(made)]
 
 
 # Two writers
@@ -142,17 +136,11 @@ def test_the_text_means_the_value(value):
 # Reading
 
 
-@pytest.mark.parametrize(
-    ("version", "problem", "remedy"),
-    [
-        (records.SCHEMA + 1, f"has schema version 4, newer than {records.SCHEMA}", "Update traintime"),
-        (records.SCHEMA - 1, f"has schema version 2, not {records.SCHEMA}", "Measure the configuration again"),
-    ],
-)
-def test_a_file_of_another_schema_is_refused_by_name(add, version, problem, remedy):
+@pytest.mark.parametrize(("step", "remedy"), [(1, "Update traintime"), (-1, "Measure the configuration again")])
+def test_a_file_of_another_schema_is_refused_by_name(add, step, remedy):
     path = add()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": version, "of another schema": 1}))
-    with pytest.raises(InputError, match=problem) as caught:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": records.SCHEMA + step, "other": 1}))
+    with pytest.raises(InputError, match=f"has schema version {records.SCHEMA + step}") as caught:
         records.read(path)
     assert POINT.key in caught.value.value
     assert remedy in caught.value.remedy

@@ -39,17 +39,21 @@ def missing():
     return set()
 
 
+def make_quiet(patch, folder, missing=()):
+    """A machine that has every other stack and 8 GiB, that nobody measures; its files need not outlive a blackout."""
+    patch.setattr(records.os, "fsync", lambda file: None)
+    patch.setattr(paths, "STACKS", folder / "stacks")
+    patch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
+    patch.setattr(allocators, "present", lambda name: name not in missing)
+    patch.setattr(machine, "this", lambda *_: MACHINE)
+    patch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
+    patch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
+    patch.setattr(measuring, "default_threads", lambda: 2)
+
+
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch, missing, tmp_path):
-    """A machine that has every stack and 8 GiB, that nobody measures, and whose files need not outlive a blackout."""
-    monkeypatch.setattr(records.os, "fsync", lambda file: None)
-    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
-    monkeypatch.setattr(allocators, "present", lambda name: name not in missing)
-    monkeypatch.setattr(machine, "this", lambda *_: MACHINE)
-    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
-    monkeypatch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
-    monkeypatch.setattr(measuring, "default_threads", lambda: 2)
+    make_quiet(monkeypatch, tmp_path, missing)
 
 
 @pytest.fixture
@@ -243,20 +247,6 @@ def test_a_second_sweep_into_a_folder_is_refused_and_the_first_is_named(root, fa
     assert run([plan()], root, inner).total == 0, "once the first has ended"
 
 
-def test_what_was_measured_until_a_sweep_may_begin_is_not_measured_again(root, fake_measure, monkeypatch):
-    """Two are started at once, and one is slow to begin: it looks at the folder when it is its own, not before."""
-    alone, first, second = sweep._alone, fake_measure(), fake_measure()
-
-    def late(folder):
-        monkeypatch.setattr(sweep, "_alone", alone)
-        run([plan()], root, first)
-        return alone(folder)
-
-    monkeypatch.setattr(sweep, "_alone", late)
-    run([plan()], root, second)
-    assert (len(first.calls), second.calls) == (16, [])
-
-
 def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_too_is_counted_apart(
     root, fake_measure
 ):
@@ -282,6 +272,7 @@ def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_
         [],
         [{"rounds": 1}],
         [{"interrupted_before": number} for number in (3, 0, 4, 1)],
+        [{"ends": {2: "crashed"}, "interrupted_before": 10}],  # a sentinel is all that a round lacks
         [{"lacks": "2026-jax"}],
         [{"lacks": "jemalloc"}],
         [{}],
@@ -361,63 +352,44 @@ def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_
     assert left([plan(rounds=2)], root) == []
 
 
-def test_a_repetition_that_a_kill_prevented_is_made_up_for(root, fake_measure):
-    measure = fake_measure(ends={3: "crashed"}, interrupted_before=8)
-    with pytest.raises(KeyboardInterrupt):
-        run([plan(rounds=1)], root, measure)
-    (again,) = left([plan(rounds=1)], root)
-    assert (again.again, (again.stack.name, again.point.key)) == (True, measure.calls[3][:2])
-    run([plan(rounds=1)], root, fake_measure(ends={0: "crashed"}))
-    assert left([plan(rounds=1)], root) == [], "given up after two"
-
-
 # Killed
 
 
 # One process that forks: the imports are done once, and each child is a whole sweep until it is killed.
 KILLED = """
-import json, os, random, signal, sys, time
-from pathlib import Path
+import json, os, pathlib, random, signal, sys, time
 
-from traintime import paths
-from traintime.measuring import machine, stacks, sweep
-from traintime.store import code
+import pytest
+import test_sweep
 
-root, log, lock, fields, made = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(json.loads, sys.argv[4:6])
-kills = int(sys.argv[6])
-sweep.LOCK, paths.STACKS = Path(lock), root.parent / "stacks"
-stacks.Stack.present = property(lambda stack: True)
-machine.this = lambda *_: "some-machine"
-machine.describe = lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []}
-machine.free_memory = lambda device: 2**33
-rates = {"bandwidth_bytes_per_s": 1.0, "matmul_flop_per_s": 1.0}
-notes = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+root, made, rounds, kills = pathlib.Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
+test_sweep.make_quiet(pytest.MonkeyPatch(), root.parent)
+test_sweep.sweep.LOCK = root.parent / "lock"
 
 
 def measure(point, stack, protocol):
-    os.write(notes, b"started\\n")
+    os.write(1, b"started\\n")
     time.sleep(0.002)
-    now = made | {"code": code.current(point.workload, stack.api)}
-    return now | {"protocol": {"warmup": 2, "steps": protocol.steps, "timeout_s": 1}}
+    made["protocol"]["steps"] = protocol.steps
+    return made | {"code": test_sweep.code.current(point.workload, stack.api)}
 
 
 def report(task, progress, record):
     if record:
-        os.write(notes, b"stored\\n")
+        os.write(1, b"stored\\n")
 
 
-plans = [sweep.Plan.from_profile("small", fields)]
 seeded = random.Random(2017)
 for attempt in range(kills + 1):
     child = os.fork()
     if not child:
-        sweep.run(plans, root, measure=measure, report=report, rates=lambda: rates)
+        test_sweep.run([test_sweep.plan(rounds=rounds)], root, measure, report=report)
         os._exit(0)
     if attempt < kills:
         time.sleep(seeded.uniform(0.0, 0.2))
         os.kill(child, signal.SIGKILL)
     killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    os.write(notes, b"killed\\n" if killed else b"ended\\n")
+    os.write(1, b"killed\\n" if killed else b"ended\\n")
 """
 
 
@@ -426,23 +398,20 @@ for attempt in range(kills + 1):
     "nothing that was stored is lost, nothing is measured twice, no lock or half-written file is left",
 )
 def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(
-    root, tmp_path, invocation, in_full, record_property
+    root, invocation, in_full, record_property
 ):
     kills = 20 if in_full else 5
     rounds = 2 * kills
-    fields = SMALL | {"rounds": rounds}
-    log = tmp_path / "log"
-    arguments = [str(root), str(log), str(tmp_path / "lock"), json.dumps(fields), json.dumps(invocation()), str(kills)]
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, *arguments]
-    answer = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False, timeout=100)
+    command = [sys.executable, "-c", KILLED, root, json.dumps(invocation()), str(rounds), str(kills)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
     assert answer.returncode == 0, answer.stderr[-2000:]
-    lines = Counter(log.read_text().split())
+    lines = Counter(answer.stdout.split())
     assert lines["killed"] + lines["ended"] == kills + 1
     assert lines["killed"] >= 3, "or nothing was tested"
     record_property("tried", lines["killed"])
     plans = [plan(rounds=rounds)]
-    assert stored(root) == planned(plans)
-    assert stored(root, sentinel=True) == planned(plans, sentinel=True), "nothing is lost, and nothing twice"
+    assert (stored(root), stored(root, sentinel=True)) == (planned(plans), planned(plans, sentinel=True))
     done = len(invocations(root))
     assert lines["stored"] <= done <= lines["started"] <= done + lines["killed"]
     assert left(plans, root) == []
@@ -478,56 +447,46 @@ def history(root):
     return json.loads(path.read_text()) if path.exists() else []
 
 
-@pytest.mark.parametrize(
-    ("now", "names"),
-    [
-        ({"bandwidth_bytes_per_s": 86.0}, []),
-        ({"bandwidth_bytes_per_s": 116.0, "matmul_flop_per_s": 100.0}, ["bandwidth_bytes_per_s", "matmul_flop_per_s"]),
-    ],
-)
 def test_the_machine_is_described_once_and_its_rates_are_measured_each_round_and_held_against_its_range(
-    root, fake_measure, now, names
+    root, fake_measure
 ):
+    """Which rates are off: test_machine."""
+    now = RATES | {"bandwidth_bytes_per_s": 116.0}
     run([plan(rounds=1)], root, fake_measure())
     described, said = (root / MACHINE / "machine.json").read_text(), []
     assert (json.loads(described)["machine"], json.loads(described)["rates"]) == (MACHINE, RATES)
-    run([plan(rounds=2)], root, fake_measure(), rates=lambda: RATES | now, warn=said.append)
+    run([plan(rounds=2)], root, fake_measure(), rates=lambda: now, warn=said.append)
     assert (root / MACHINE / "machine.json").read_text() == described
-    assert history(root) == [RATES, RATES | now]
-    assert [sentence.split()[0] for sentence in said] == names
-    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, bool(names))}
+    assert history(root) == [RATES, now]
+    assert [sentence.split()[0] for sentence in said] == ["bandwidth_bytes_per_s"]
+    assert {(each.round, each.rates_off) for _, each in invocations(root)} == {(1, False), (2, True)}
     assert left([plan(rounds=2)], root) == [], "flagged, and not done again"
 
 
 # Refused before anything is started
 
 
-def a_file_for_a_folder(root):
-    paths.STACKS.write_text("a file in the place of the folder")
-
-
-def a_broken_file(root):
-    records.write_atomically(records.file_of(root, MACHINE, "numpy", plan().points[0].key), "{")
-
-
 @pytest.mark.parametrize(
-    ("changes", "happen", "field"),
+    ("changes", "broken", "field"),
     [
         ({"vocabulary": [10, 900_000_000]}, None, "vocabulary"),
-        ({"vocabulary": [10, 900_000_000], "beyond_memory": True}, None, None),
         ({"stacks": ["2026-jax"], "device": "gpu"}, None, "device"),
         ({"threads": [1, 3]}, None, "threads"),
-        ({}, a_file_for_a_folder, "folder"),
-        ({}, a_broken_file, "measurement file"),
+        ({}, lambda root: paths.STACKS, "folder"),
+        ({}, lambda root: records.file_of(root, MACHINE, "numpy", plan().points[0].key), "measurement file"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_started(root, fake_measure, monkeypatch, changes, happen, field):
+def test_what_cannot_be_is_refused_before_anything_is_started(root, fake_measure, monkeypatch, changes, broken, field):
     monkeypatch.setattr(machine, "gpus", list)
-    if happen:
-        happen(root)
-    plans, measure = [plan(), plan("other", **changes)], fake_measure()
-    try:
-        run(plans, root, measure)
-        assert (field, stored(root)) == (None, planned(plans))
-    except InputError as refused:
-        assert (refused.field, measure.calls) == (field, [])
+    if broken:
+        records.write_atomically(broken(root), "{")
+    measure = fake_measure()
+    with pytest.raises(InputError) as refused:
+        run([plan(), plan("other", **changes)], root, measure)
+    assert (refused.value.field, measure.calls) == (field, [])
+
+
+def test_what_is_expected_to_be_beyond_memory_is_measured_where_the_profile_says_so(root, fake_measure):
+    plans = [plan(vocabulary=[10, 900_000_000], beyond_memory=True)]
+    run(plans, root, fake_measure())
+    assert stored(root) == planned(plans)

@@ -51,18 +51,6 @@ def test_a_frozen_embedding_is_left_alone_and_the_rest_is_trained_in_single_prec
     assert {array.dtype for array in trainer.weights} == {np.dtype("float32")}
 
 
-def test_sgd_takes_a_hundredth_of_the_gradient_away(module, trainer):
-    trainer = trainer(optimizer="sgd", dropout=0.0)
-    tokens, labels = next(trainer.batches)
-    before = [weight.copy() for weight in trainer.weights]
-    _, gradients = loss_and_gradients(module, trainer.network, tokens, labels, np.ones((6, 4), "float32"))
-    expected = [weight - 0.01 * gradient for weight, gradient in zip(before, gradients, strict=True)]
-    trainer.optimizer.update([gradient.copy() for gradient in gradients])
-    for new, wanted, old in zip(trainer.weights, expected, before, strict=True):
-        np.testing.assert_allclose(new, wanted, rtol=1e-6)
-        assert not np.array_equal(new, old)
-
-
 def test_adam_follows_the_textbook(trainer):
     trainer = trainer()
     random = np.random.default_rng(0)

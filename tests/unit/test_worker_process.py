@@ -16,7 +16,7 @@ import pytest
 
 from traintime import paths
 from traintime.point import make_point
-from traintime.store.records import CodePath, SystemCounts
+from traintime.store.records import SystemCounts
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
 RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto", "precision": "float32"}
@@ -172,12 +172,6 @@ from traintime.measuring.worker import process
 ctypes.CDLL(sys.argv[1])
 print(process.ask_openblas(["openblas_get_num_threads"], ctypes.c_int))
 """
-
-
-def test_the_code_path_is_what_a_record_takes(process):
-    path = process.code_path()
-    assert set(path) == {"allocator", "blas", "libc", "huge_pages", "processor"}
-    assert CodePath(**path).allocator == path["allocator"]
 
 
 @linux

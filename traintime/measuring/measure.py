@@ -1,7 +1,6 @@
-"""One invocation: start a worker, watch it, bring back its result or what went wrong; or several in one worker."""
+"""One invocation: start a worker, watch it, bring back its result or what went wrong."""
 
 import contextlib
-import functools
 import json
 import os
 import random
@@ -12,8 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -30,8 +28,6 @@ from traintime.point import Point
 from traintime.store import code, derived, records
 
 Progress = Callable[[dict[str, Any]], None]  # is told each message of a worker but its result
-Run = Callable[[dict[str, Any], dict[str, str], float], dict[str, Any]]  # of a job, its environment and time limit (s)
-READY_S = 60.0  # within which a process must have let go what a job left in it
 LOCK = Path(tempfile.gettempdir()) / "traintime-measure.lock"
 BROKEN = "the worker's answer cannot be used"
 OWN = "TRAINTIME_WORKER"  # variable by which a worker's descendants are known, whatever session they began
@@ -71,12 +67,6 @@ def measure(
     task: another task than measuring and its fields (`task="check", steps=5`).
     Raises InputError for a point that the stack has no way to run.
     """
-    command = [str(stack.executable), str(paths.WORKER)]
-    return _record(point, stack, protocol, task, functools.partial(run_worker, command, progress=progress))
-
-
-def _record(point: Point, stack: Stack, protocol: Protocol, task: dict[str, Any], run: Run) -> dict[str, Any]:
-    """The record of what `run` makes of the task."""
     refuse_impossible(point, stack)
     threads = threads_of(point)
     if protocol.warmup is None:
@@ -104,7 +94,8 @@ def _record(point: Point, stack: Stack, protocol: Protocol, task: dict[str, Any]
     with filelock.FileLock(LOCK, mode=0o666):
         record = {"started": _now()} | record | {"code": code.current(point.workload, stack.api)}
         kills = _kernel_kills()
-        outcome = run(job, environment, protocol.timeout_s)
+        command = [str(stack.executable), str(paths.WORKER)]
+        outcome = run_worker(command, job, environment, protocol.timeout_s, progress)
         killed = _kernel_kills() - kills
     # The counter of kernel kills says whether a SIGKILL was the memory's end or somebody else's.
     if outcome.pop("killed", False) and killed > 0:
@@ -135,72 +126,6 @@ def _believed(outcome: dict[str, Any], task: str) -> dict[str, Any]:
     return about | {"status": status, "error": shown[:2000]}
 
 
-# Several in one process
-
-
-def process_of(point: Point, stack: Stack) -> tuple[Any, ...] | None:
-    """What two points must have in common to share a process; None for a point that needs one of its own.
-
-    The environment sets threads, allocator and oneDNN. Recomputing sets XLA's flags, which JAX reads once. Keras keeps
-    the precision for the whole process; the worker resets it between two jobs, and refuses a job whose process is not
-    what was asked for. A process of its own is for what would stay: replicas are further processes, the thread that
-    saves aside outlasts its training, and the peak of a GPU's memory is not reset. NumPy takes a third of a
-    second to load, and glibc maps its arrays in another way after larger ones (seen on a small point: 36,000 page
-    faults alone, none after a larger point).
-    """
-    run = point.run
-    if stack.api == "numpy" or run.device == "gpu" or run.replicas > 1 or run.save_aside:
-        return None
-    threads = threads_of(point)
-    environment = tuple(sorted(stack.environment(threads, run).items()))
-    return stack.name, point.workload, threads, environment, run.recompute and stack.backend == "jax"
-
-
-class Together(contextlib.ExitStack):
-    """Measures points that can share a process one after the other in one: a framework is loaded once for all.
-
-    For a quick look: what ran before in the same process leaves its traces (a heap that has grown, caches), so that
-    such invocations are marked by their `shared` and never stand among the stored measurements. After a job that
-    did not end well, and for a point that needs another kind of process, it starts a new one.
-    """
-
-    _worker: "Worker | None" = None
-    _key: tuple[Any, ...] = ()  # what points have in common that share the worker
-    _padding = _jobs = 0
-
-    def __exit__(self, *why: Any) -> bool | None:
-        self._worker = None  # also where the next cannot be started: then the one after it is tried again
-        return super().__exit__(*why)
-
-    def measure(
-        self, point: Point, stack: Stack, protocol: Protocol = QUICK, *, progress: Progress = _unheard, **task: Any
-    ) -> dict[str, Any]:
-        """As `measure` does; the record's `shared` counts the configurations that ran before it in its process."""
-        refuse_impossible(point, stack)
-        common = process_of(point, stack) if stack.present else None
-        if common is None:
-            return measure(point, stack, protocol, progress=progress, **task)
-
-        def shared(job: dict[str, Any], environment: dict[str, str], timeout_s: float) -> dict[str, Any]:
-            key = (*common, code.current(point.workload, stack.api))
-            if self._key != key or not self._worker or not self._worker.next("ready", time.monotonic() + READY_S):
-                self.close()
-                command = [str(stack.executable), str(paths.WORKER / "several.py")]
-                self._worker = self.enter_context(_started(command, environment))
-                self._key, self._padding, self._jobs = key, len(environment["TRAINTIME_PADDING"]), 0
-            before = {"padding": self._padding, "shared": self._jobs}
-            self._jobs += 1
-            outcome = self._worker.answer(job, timeout_s, progress, more=True)
-            if outcome["status"] != "ok":
-                self.close()
-            return before | outcome
-
-        return _record(point, stack, protocol, task, shared)
-
-
-# One process
-
-
 def run_worker(
     command: list[str],
     job: dict[str, Any],
@@ -212,23 +137,7 @@ def run_worker(
 
     Whatever happens, neither it nor a process that it started is left when this returns.
     """
-    with _started(command, environment) as worker:
-        return worker.answer(job, timeout_s, progress)
-
-
-def run_module(
-    name: str, job: dict[str, Any], environment: dict[str, str], timeout_s: float, progress: Progress = _unheard
-) -> dict[str, Any]:
-    """`run_worker` for a module of this package, by this interpreter.
-
-    The process is told where this package lies: on Colab `sys.path` alone names the folder, and no child inherits that.
-    """
-    found = os.pathsep.join(filter(None, (str(paths.ROOT), environment.get("PYTHONPATH"))))
-    return run_worker([sys.executable, "-m", name], job, environment | {"PYTHONPATH": found}, timeout_s, progress)
-
-
-@contextlib.contextmanager
-def _started(command: list[str], environment: dict[str, str]) -> Iterator["Worker"]:
+    deadline = time.monotonic() + timeout_s
     reading, writing = os.pipe()
     mark = uuid.uuid4().hex
     # A worker may start workers of its own (predict.file): they have its mark, too.
@@ -247,14 +156,32 @@ def _started(command: list[str], environment: dict[str, str]) -> Iterator["Worke
         finally:
             os.close(writing)
         try:
-            yield Worker(process, channel, writing, output)
+            assert process.stdin
+            with contextlib.suppress(BrokenPipeError), process.stdin as given:
+                given.write(json.dumps(job | {"channel": writing}).encode())
+            answer = _result(channel, deadline, progress)
+            if answer is None or answer["status"] == "ok":
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(30, max(0.1, deadline - time.monotonic())))
+            if answer is None and process.poll() is None:
+                return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
+            return _ended(process.returncode, output) if answer is None else answer
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             _end_marked(mark)
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
+
+
+def run_module(
+    name: str, job: dict[str, Any], environment: dict[str, str], timeout_s: float, progress: Progress = _unheard
+) -> dict[str, Any]:
+    """`run_worker` for a module of this package, by this interpreter.
+
+    The process is told where this package lies: on Colab `sys.path` alone names the folder, and no child inherits that.
+    """
+    found = os.pathsep.join(filter(None, (str(paths.ROOT), environment.get("PYTHONPATH"))))
+    return run_worker([sys.executable, "-m", name], job, environment | {"PYTHONPATH": found}, timeout_s, progress)
 
 
 def _end_marked(mark: str) -> None:
@@ -269,72 +196,36 @@ def _end_marked(mark: str) -> None:
         psutil.wait_procs(left, timeout=1)
 
 
-@dataclass
-class Worker:
-    """A process that is handed jobs and answers on a pipe of its own, whatever else it prints."""
+def _ended(code: int, output: IO[bytes]) -> dict[str, Any]:
+    """What became of a process that ended without a result: its exit status or signal, and its last words."""
+    output.seek(max(0, output.seek(0, os.SEEK_END) - 8000))
+    # Cut after hiding: half a path would not be recognised.
+    last = without_paths(output.read().decode(errors="replace").strip())[-2000:]
+    names = {number.value: number.name for number in signal.Signals}  # those of real time have none
+    cause = f"signal {-code} ({names.get(-code, 'real-time')})" if code < 0 else f"exit status {code}"
+    return {"status": "crashed", "error": f"{cause}\n{last}".strip(), "killed": code == -signal.SIGKILL}
 
-    process: subprocess.Popen[bytes]
-    channel: IO[bytes]
-    number: int  # of the pipe's other end, in the worker
-    output: IO[bytes]
-    rest: bytes = b""
 
-    def answer(
-        self, job: dict[str, Any], timeout_s: float, progress: Progress = _unheard, more: bool = False
-    ) -> dict[str, Any]:
-        """Hand it the job, follow its messages; return `status` and `result` or `error`. more: others may follow."""
-        deadline = time.monotonic() + timeout_s
-        printed = os.fstat(self.output.fileno()).st_size
-        assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(job | {"channel": self.number}).encode() + b"\n")
-            self.process.stdin.flush()
-            if not more:
-                self.process.stdin.close()
-        answer = self.next("result", deadline, progress)
-        if answer is None or (answer["status"] == "ok" and not more):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(min(30, max(0.1, deadline - time.monotonic())))
-        if answer is not None:
-            if "error" in answer:
-                answer["error"] = without_paths(answer["error"])[:2000]
-            return {key: answer[key] for key in ("status", "result", "error") if key in answer}
-        if self.process.poll() is None:
-            return {"status": "timeout", "error": f"no result after {timeout_s:g} s"}
-        self.output.seek(0, os.SEEK_END)
-        self.output.seek(max(printed, self.output.tell() - 8000))
-        # Cut after hiding: half a path would not be recognised.
-        last = without_paths(self.output.read().decode(errors="replace").strip())[-2000:]
-        code = self.process.returncode
-        names = {number.value: number.name for number in signal.Signals}  # those of real time have none
-        cause = f"signal {-code} ({names.get(-code, 'real-time')})" if code < 0 else f"exit status {code}"
-        return {"status": "crashed", "error": f"{cause}\n{last}".strip(), "killed": code == -signal.SIGKILL}
-
-    def next(self, event: str, deadline: float, progress: Progress = _unheard) -> dict[str, Any] | None:
-        """The next message of this kind, those before it passed on; None at the pipe's end or the deadline, and where
-        it answers a job that it was not asked about.
-        """
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.channel, selectors.EVENT_READ)
-            while True:
-                while b"\n" in self.rest:
-                    line, _, self.rest = self.rest.partition(b"\n")
-                    message = _message(line)
-                    if message["event"] == event:
-                        return message
-                    if message["event"] == "result":
-                        return None
-                    progress(message)
-                if len(self.rest) > LONGEST:
-                    self.rest = b"\n"  # which is no message
-                    continue
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    return None
-                chunk = os.read(self.channel.fileno(), 1 << 16)
-                if not chunk:
-                    return None
-                self.rest += chunk
+def _result(channel: IO[bytes], deadline: float, progress: Progress) -> dict[str, Any] | None:
+    """A worker's result, the messages before it passed on; None at the pipe's end or the deadline."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and selector.select(left):
+            chunk = os.read(channel.fileno(), 1 << 16)
+            if not chunk:
+                return None
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LONGEST:
+                lines.append(b"")  # which is no message
+            for line in lines:
+                message = _message(line)
+                if message["event"] == "result":
+                    if "error" in message:
+                        message["error"] = without_paths(message["error"])[:2000]
+                    return {key: message[key] for key in ("status", "result", "error") if key in message}
+                progress(message)
+    return None
 
 
 def _message(line: bytes) -> dict[str, Any]:

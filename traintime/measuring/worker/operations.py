@@ -4,6 +4,7 @@ Runs as a worker of its own, beside the one that measures: nothing here is timed
 is part of it, and what a compiler has put together is one.
 """
 
+import gc
 import glob
 import json
 import os
@@ -12,7 +13,6 @@ import tempfile
 import traceback
 
 import process
-import several
 
 
 def main():
@@ -31,9 +31,17 @@ def main():
 
 
 def count(api, job, threads):
-    several.clear()
+    clear()
     trainer = __import__("train_" + api).Trainer(job["sizes"], job["run"], threads)
     return COUNTERS[api, trainer.facts()["backend"]](trainer)
+
+
+def clear():
+    """Let go what a framework and Python keep of the models so far."""
+    if "keras" in sys.modules:
+        # Keras 2 has nothing of the kind on Theano.
+        getattr(sys.modules["keras"].backend, "clear_session", lambda: None)()
+    gc.collect()
 
 
 def of_torch(trainer):
