@@ -247,6 +247,20 @@ def test_a_second_sweep_into_a_folder_is_refused_and_the_first_is_named(root, fa
     assert run([plan()], root, inner).total == 0, "once the first has ended"
 
 
+def test_what_was_measured_until_a_sweep_may_begin_is_not_measured_again(root, fake_measure, monkeypatch):
+    """Two are started at once, and one is slow to begin: it looks at the folder when it is its own, not before."""
+    alone, first, second = sweep._alone, fake_measure(), fake_measure()
+
+    def late(folder):
+        monkeypatch.setattr(sweep, "_alone", alone)
+        run([plan()], root, first)
+        return alone(folder)
+
+    monkeypatch.setattr(sweep, "_alone", late)
+    run([plan()], root, second)
+    assert (len(first.calls), second.calls) == (16, [])
+
+
 def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_too_is_counted_apart(
     root, fake_measure
 ):
