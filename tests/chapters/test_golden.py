@@ -8,6 +8,7 @@ import ast
 import html
 import json
 import re
+import symtable
 from pathlib import Path
 
 import pytest
@@ -46,16 +47,29 @@ def held(notebook: Path) -> dict[str, list[str]]:
 
 
 def _is_live(source: str, live: set[str]) -> bool:
-    read = {one.id for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Name)}
-    return bool(LIVE.search(source) or read & live)
+    """Whether code measures, or reads a name that code gave which does: one that is not first given anew."""
+    tables = [symtable.symtable(source, "cell", "exec")]
+    for table in tables:
+        tables += table.get_children()
+    symbols = [one for table in tables for one in table.get_symbols()]
+    read = {one.get_name() for one in symbols if one.is_referenced() and one.is_global()}
+    given = {one.get_name() for one in tables[0].get_symbols() if one.is_assigned()}
+    changes = [
+        _names(one.value) & _names(*one.targets) for one in ast.parse(source).body if isinstance(one, ast.Assign)
+    ]
+    return bool(LIVE.search(source) or (read - given).union(*changes) & live)
 
 
 def _set(source: str) -> set[str]:
-    """Names that code gives a value, also in part: `asked["one"] = …` sets `asked`."""
+    """Names that code gives a value, also in part: `asked["one"] = …` sets `asked`; not those of a function's own."""
     parts = list(ast.walk(ast.parse(source)))
-    roots = [one for one in parts if isinstance(getattr(one, "ctx", None), ast.Store)]
-    names = {each.id for one in roots for each in ast.walk(one) if isinstance(each, ast.Name)}
-    return names | {one.name for one in parts if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    names = _names(*(one for one in parts if isinstance(getattr(one, "ctx", None), ast.Store)))
+    names |= {one.name for one in parts if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    return names & set(symtable.symtable(source, "cell", "exec").get_identifiers())
+
+
+def _names(*parts: ast.AST) -> set[str]:
+    return {each.id for one in parts for each in ast.walk(one) if isinstance(each, ast.Name)}
 
 
 def _lines(output: dict) -> list[str]:
