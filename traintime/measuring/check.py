@@ -117,7 +117,7 @@ def _of_file(path: Path, record: Record) -> Iterator[str]:
     own = (record.machine, record.stack, record.point.key, records.is_sentinel(path))
     belongs = records.file_of(Path(), *own).as_posix()
     if belongs != records.name_of(path) or record.key != record.point.key:
-        yield f"belongs at {belongs} by its machine, stack and point, and its key is {record.key!r}"
+        yield f"belongs at {belongs} by its machine, stack and configuration, and its key is {record.key!r}"
     try:
         stacks.refuse_impossible(record.point, stacks.get(record.stack))
     except InputError as error:
