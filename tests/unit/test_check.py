@@ -154,7 +154,10 @@ DAMAGES = [
     (move(NAME, f"{MACHINE}/numpy/x.json"), f"{MACHINE}/numpy/x.json: belongs at {NAME}"),
     (move(JAX, JAX.replace("jax", "torch")), f"{JAX.replace('jax', 'torch')}: belongs at {JAX}"),
     (put("point.sizes.dropout", 0.25), f"{NAME}: belongs at {MACHINE}/numpy/{POINT.key}-d0.25"),
-    (put("key", OTHER.key), f"{NAME}: belongs at {NAME} by its machine, stack and point, and its key is '{OTHER.key}'"),
+    (
+        put("key", OTHER.key),
+        f"{NAME}: belongs at {NAME} by its machine, stack and configuration, and its key is '{OTHER.key}'",
+    ),
     (put("invocations", []), f"{RUN} is empty"),
     (lambda files: files.update({f"{MACHINE}/x.json": "{}"}), f"{MACHINE}/x.json: is no file of measurements"),
     # One run
