@@ -64,7 +64,7 @@ def made_by(*shown: str) -> HTML:
         if timed := rows["timed"].sum():
             lines.append(
                 f"{timed} of them ended when a time was over, not after a number of steps decided beforehand: they may "
-                "end after a slow step, and read a little high. They are pooled whatever that time was."
+                "end after a slow step, which biases them slightly upward. They are pooled with the others."
             )
     said = "".join(f"<p>{markup.inline(line)}</p>" for line in lines)
     return HTML(markup.fold("The main machines behind this page, with dates and versions", said))
