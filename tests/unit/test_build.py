@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 
 from traintime import paths
@@ -108,6 +109,7 @@ def staged(tmp_path, monkeypatch):
     monkeypatch.setattr(build.calculator, "values", lambda: {"fixed": "0.6 s", "unused": "1"})
     monkeypatch.setattr(build.nbformat, "read", lambda path, as_version: path.stem)
     monkeypatch.setattr(build.numbers, "given", lambda notebook: {"demo": "4 s", "steps": "3 steps"})
+    monkeypatch.setattr(build.numbers, "page", lambda source, executed: nbformat.v4.new_notebook())
     monkeypatch.setattr(build.appendix, "claims", lambda template: template)
     monkeypatch.setattr(build, "_settings", lambda values: str(values))
     monkeypatch.setattr(build, "repository_url", lambda: None)

@@ -1,5 +1,7 @@
 """Numbers where they are read: expressions in the text of a chapter or a page."""
 
+import copy
+
 import nbformat
 import pytest
 
@@ -17,11 +19,20 @@ def notebook(text, code="book = 1"):
     return nbformat.v4.new_notebook(cells=cells)
 
 
-def test_numbers_of_a_text_and_of_a_caption_are_filled_in():
-    made = notebook("It takes {eval}`book` and {eval}`f'{book:.0%}'`.")
-    assert numbers.named(made) == ["book", "f'{book:.0%}'", "book + 1"]
-    numbers.fill_in(made, numbers.evaluated(numbers.named(made), {"book": 1}))
-    assert numbers.texts(made) == ["It takes 1 and 100\u00a0%.", "It is 2."]
+def test_a_page_has_the_prose_of_its_source_and_the_numbers_and_outputs_of_its_run():
+    source = notebook("It takes {eval}`book` and {eval}`f'{book:.0%}'`.")
+    assert numbers.named(source) == ["book", "f'{book:.0%}'", "book + 1"]
+    ran = numbers.with_cell(copy.deepcopy(source))
+    ran.cells[0].source, ran.cells[1].source = "It took long.", "book = 1  # as the profile says"
+    values = {numbers.KIND: numbers.evaluated(numbers.named(source), {"book": 1})}
+    outputs = [
+        nbformat.v4.new_output("display_data", {"text/plain": "a"}),
+        nbformat.v4.new_output("display_data", values),
+    ]
+    ran.cells[1].outputs, ran.cells[2].outputs = outputs[:1], outputs[1:]
+    page = numbers.page(source, ran)
+    assert numbers.texts(page) == ["It takes 1 and 100\u00a0%.", "It is 2."]
+    assert page.cells[1:] == [{**ran.cells[1], "metadata": page.cells[1].metadata}, ran.cells[2]]
 
 
 @pytest.mark.parametrize("wrong", ["boook", "book.most", "book +"])

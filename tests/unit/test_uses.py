@@ -43,7 +43,7 @@ def test_a_file_that_a_module_names_is_read_by_it():
 def test_a_notebook_of_its_own_imports_rests_on_itself(notebook):
     path = notebook("import numpy as np")
     assert uses.modules(path) == set()
-    before = uses.page(path)
+    before = uses.run(path)
     path.touch()
-    assert uses.page(path) == before
-    assert uses.page(notebook("import numpy as other")) != before
+    assert uses.run(path) == before
+    assert uses.run(notebook("import numpy as other")) != before

@@ -5,6 +5,7 @@ tested, it is one of its own.
 """
 
 import functools
+import itertools
 import json
 import subprocess
 
@@ -280,7 +281,10 @@ def test_a_measured_point_has_times_memory_and_the_facts_asked_for(workload, sta
     timing, memory, facts = made.result.timing, made.result.memory, made.result.facts
     assert len(timing.steps_ns) == 1 + 5
     assert min(timing.steps_ns) > 0
-    assert 0 < memory["imported"] <= memory["built"] <= memory["first_step"] <= memory["peak"]
+    peaks = [memory[name] for name in ("imported", "built", "first_step", "peak")]
+    # Linux sums up its processors' counts when it likes: of 4,567 stored peaks 75 are below an earlier one, by 0.4 MB
+    # at most.
+    assert peaks[0] > 0 and all(later > earlier - 2**20 for earlier, later in itertools.pairwise(peaks))
     assert (facts.backend, facts.device, facts.precision) == (stacks.get(stack).backend, "cpu", "float32")
     asked = threads or measure.default_threads()
     assert facts.cpus == asked

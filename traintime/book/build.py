@@ -57,24 +57,26 @@ def stage(profile: str, staging: Path) -> None:
     contents or settings: those are on all pages.
     """
     work = paths.BUILD / profile
-    pages = [work / "executed" / f"{chapter}.ipynb" for chapter in chapters()]
+    executed = {name: nbformat.read(work / "executed" / f"{name}.ipynb", as_version=4) for name in chapters()}
     texts = [*PAGES, "_toc.yml", "references.bib"]
     staged: dict[str, bytes] = {name: (paths.ROOT / name).read_bytes() for name in texts}
-    staged |= {f"chapters/{path.name}": path.read_bytes() for path in pages}
+    for name, notebook in chapters().items():
+        page = numbers.page(nbformat.read(notebook, as_version=4), executed[name])
+        staged[f"chapters/{name}.ipynb"] = nbformat.writes(page).encode()
     staged |= {f"figures/{path.name}": path.read_bytes() for path in (work / "figures").glob("*.*")}
     staged |= {f"_static/{path.name}": path.read_bytes() for path in (paths.ROOT / "_static").iterdir()}
     staged |= {name: text.encode() for name, text in calculator.fragments().items()}
     staged["claims.md"] = appendix.claims(staged["claims.md"].decode()).encode()
-    executed = {path.stem: numbers.given(nbformat.read(path, as_version=4)) for path in pages}
+    given = {name: numbers.given(notebook) for name, notebook in executed.items()}
     names = {"machine": machines.titles()[machines.reference()]}
-    names["quoted"] = lambda chapter, expression: executed[chapter][expression]
+    names["quoted"] = lambda chapter, expression: given[chapter][expression]
     for name in PAGES:
         text = staged[name].decode()
         said = numbers.evaluated(numbers.EVAL.findall(text), names)
         staged[name] = numbers.fill(text, said).encode()
     named = set(re.findall(r"{{ (\w+) }}", "".join(staged[name].decode() for name in PAGES)))
     values = calculator.values() | {"profile": profile, "install": _install()}
-    demonstration = next(texts["demo"] for texts in executed.values() if "demo" in texts)  # of 15, which predicts
+    demonstration = next(texts["demo"] for texts in given.values() if "demo" in texts)  # of 15, which predicts
     staged["front-answer.txt"] = f"{demonstration}\n".encode()
     staged["citation.bib"] = citation.bibtex(repository_url()).encode()
     staged["_config.yml"] = _settings({name: values[name] for name in sorted(named & values.keys())}).encode()

@@ -80,7 +80,6 @@ def run_chapter(chapter: str, profile: str, output: Path) -> None:
             where = f"in the cell {running[0].strip().splitlines()[0]!r}" if running else "between two cells"
             raise RuntimeError(f"{chapter}: its kernel ended by itself {where}; was there too little memory?") from None
         prepare_page(notebook, given)
-        numbers.fill_in(notebook, numbers.given(notebook))
         nbformat.write(notebook, aside)
         aside.replace(output)
 

@@ -85,13 +85,22 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return EVAL.sub(lambda match: values[match[1]], text)
 
 
-def fill_in(notebook: nbformat.NotebookNode, values: Mapping[str, str]) -> None:
-    """Fill in the numbers of a notebook's texts."""
-    for cell in notebook.cells:
+def page(source: nbformat.NotebookNode, executed: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An executed chapter with the prose that its source has now, and its numbers filled in.
+
+    Raises KeyError for a cell or an expression that the run did not have.
+    """
+    values, ran = given(executed), {cell.id: cell for cell in executed.cells}
+    for cell in source.cells:
         if cell.cell_type == "markdown":
             cell.source = fill(cell.source, values)
-    for figure in _figures(notebook):
+        else:
+            cell.source, cell.outputs = ran[cell.id].source, ran[cell.id].outputs
+    for figure in _figures(source):
         figure["caption"] = fill(figure["caption"], values)
+    source.metadata = executed.metadata
+    source.cells += [cell for cell in executed.cells if cell.id == CELL]  # the reader's copy has its numbers from there
+    return source
 
 
 def _figures(notebook: nbformat.NotebookNode) -> list[Any]:

@@ -5,11 +5,12 @@ The hash is of contents, so that a file that was only touched, or fetched again,
 
 import ast
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traintime import paths
 from traintime.book import kept
@@ -23,14 +24,14 @@ READS = re.compile(r'\bpaths\.(ORIGINAL|EXTERNAL|DERIVED|MEASUREMENTS|TRIALS|PRE
 
 def code_of(notebook: Path, without: str = "") -> str:
     """All code of a notebook, but for cells with a tag; lines that belong to IPython and not to Python are left out."""
-    cells = json.loads(notebook.read_text())["cells"]
-    code = [
-        cell
-        for cell in cells
-        if cell["cell_type"] == "code" and without not in cell.get("metadata", {}).get("tags", [])
-    ]
+    code = [cell for cell in _cells(notebook) if without not in cell.get("metadata", {}).get("tags", [])]
     source = "\n".join("".join(cell["source"]) for cell in code)
     return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!")))
+
+
+def _cells(notebook: Path) -> list[dict[str, Any]]:
+    """The code cells of a notebook."""
+    return [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
 
 
 def modules(notebook: Path) -> set[str]:
@@ -92,7 +93,9 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
     return kept.digest({file_of(name) for name in used} | data(used) - set(without) | set(files))
 
 
-def page(notebook: Path) -> str:
-    """Hash of all that the chapter's page rests on, but for what its run measures."""
+def run(notebook: Path) -> str:
+    """Hash of all that a chapter's run rests on, but for what it measures: its code, and not its prose."""
+    cells = [(cell.get("id"), cell["source"]) for cell in _cells(notebook)]
     named = _files(_places(code_of(notebook)))
-    return digest(modules(notebook), notebook, *named, *(paths.FIGURES / "drawings").glob("*.svg"))
+    files = digest(modules(notebook), *named, *(paths.FIGURES / "drawings").glob("*.svg"))
+    return hashlib.sha256(repr((cells, files)).encode()).hexdigest()

@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import filelock
+import nbformat
 
 from traintime import paths
-from traintime.book import VERDICTS, build, execute, kept, uses, verdicts
+from traintime.book import VERDICTS, build, execute, kept, numbers, uses, verdicts
 from traintime.book.contents import chapters
 from traintime.book.processes import die_with_parent, end_children
 from traintime.errors import InputError
@@ -56,7 +57,8 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     verdicts.update(JUDGED, execute.say)
     rows = verdicts.fresh(JUDGED)
     for chapter, notebook in chapters().items():
-        _write(work / "inputs" / chapter, uses.page(notebook), given[chapter], rows[chapter])
+        expressions = numbers.named(nbformat.read(notebook, as_version=4))
+        _write(work / "inputs" / chapter, uses.run(notebook), expressions, given[chapter], rows[chapter])
     _write(work / "inputs" / "figures", uses.digest(uses.closure(["traintime.book.figures"])))
     _write(BUILD / "inputs", profile, uses.digest(uses.closure(["traintime.book.build"]), *_pages()))
     if not (HTML / "index.html").exists():
@@ -69,9 +71,12 @@ def _make(profile: str, given: dict[str, dict]) -> None:
 
 
 def _pages() -> Iterable[Path]:
-    """What the pages are built from, besides the chapters, the figures and what makes the HTML: texts and styles."""
+    """What the pages are built from, besides what chapters ran to, the figures and what makes the HTML: texts and
+    styles.
+    """
     texts = (*build.PAGES, "_toc.yml", "_config.yml", "references.bib", "CITATION.cff")
     yield from (paths.ROOT / name for name in texts)
+    yield from chapters().values()
     for folder in ("_static", "traintime/book/calculator"):
         yield from (paths.ROOT / folder).rglob("*.*")
 
