@@ -43,8 +43,12 @@ def chapter_command(profile: str, name: str) -> None:
 
     die_with_parent()
     start, work = time.monotonic(), paths.BUILD / profile
-    execute.run_chapter(name, profile, work / "executed" / f"{name}.ipynb")
-    execute.say_how_far(work, name, time.monotonic() - start)
+    executed = work / "executed" / f"{name}.ipynb"
+    execute.run_chapter(name, profile, executed)
+    if (work / "plan.json").exists():  # of `make book`
+        execute.say_how_far(work, name, time.monotonic() - start)
+    else:
+        typer.echo(f"It ran into {executed}; its page needs make book.")
 
 
 @app.command("figures")

@@ -73,7 +73,7 @@ def private(path: Path, text: str, words: dict[str, str]) -> Iterator[str]:
     for pattern, replacement in words.items():
         for match in re.finditer(WORD.format(pattern.replace(" ", r"\s+")), text, re.IGNORECASE):
             context = " ".join(text[max(match.start() - 40, 0) : match.end() + 40].split())
-            yield f"{path.relative_to(paths.ROOT)}: {match[0]!r} in {context!r}: {replacement}"
+            yield f"{path.relative_to(paths.ROOT)}: {match[0]!r} in {context!r}: say {replacement}"
 
 
 def typed_outcomes(path: Path, text: str) -> Iterator[str]:
