@@ -49,7 +49,10 @@ def ran(request, published, executed, tmp_path_factory):
                 [PYTHON, "-c", RUN, path.name], cwd=folder, env=environment, capture_output=True, text=True, check=False
             )
             assert answer.returncode == 0, answer.stderr[-3000:]
-            known[chapter] = nbformat.read(path, as_version=4), folder
+            made = nbformat.read(path, as_version=4)
+            outputs = [output for cell in made.cells for output in cell.get("outputs", [])]
+            assert [output for output in outputs if output.output_type == "error"] == []
+            known[chapter] = made, folder
         return known[chapter]
 
     return run

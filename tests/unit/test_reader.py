@@ -55,6 +55,11 @@ def test_the_first_code_fetches_the_package_where_there_is_none(chapter):
     assert max(map(len, first.source.splitlines())) <= 79
 
 
+def test_what_was_not_measured_ends_its_cell_and_not_what_runs_all(chapter):
+    ends = {cell.source: "raises-exception" not in cell.metadata.get("tags", []) for cell in chapter().cells}
+    assert [ends[code] for code in ("rounds = 1  # count", "plots.steps(x);", "seen = 1")] == [True, False, False]
+
+
 def test_the_package_being_there_the_first_code_does_nothing(chapter, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))

@@ -71,6 +71,9 @@ def notebook(chapter: str, executed: Path, url: str | None, tag: str) -> nbforma
             cell.source = plain(cell.source, values)
         elif tags & HIDDEN:
             _collapsed(cell)
+        if cell.cell_type == "code" and "parameters" not in tags:
+            # What a machine has not measured ends its cell (lab.NotMeasured), and not what runs all cells.
+            cell.metadata["tags"] = [*sorted(tags), "raises-exception"]
         cells.append(cell)
         if caption := cell.metadata.pop("mystnb", {}).get("figure", {}).get("caption"):
             cells.append(nbformat.v4.new_markdown_cell(f"*{plain(caption, values)}*", id=f"{cell.id}-caption"))
