@@ -51,7 +51,8 @@ def ran(request, published, executed, tmp_path_factory):
             assert answer.returncode == 0, answer.stderr[-3000:]
             made = nbformat.read(path, as_version=4)
             outputs = [output for cell in made.cells for output in cell.get("outputs", [])]
-            assert [output for output in outputs if output.output_type == "error"] == []
+            errors = [output for output in outputs if output.output_type == "error"]
+            assert [error for error in errors if error.ename != "NotMeasured"] == []  # the page says so, too
             known[chapter] = made, folder
         return known[chapter]
 
