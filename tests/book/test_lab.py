@@ -18,8 +18,8 @@ import pytest
 
 from traintime import paths
 
-QUICK = "09-cpu-vs-gpu"  # times a few steps
-OTHERS = ["07-theano-vs-tensorflow", "15-predict-yours"]
+QUICK = "03-what-limits-a-step"  # times a few steps
+OTHERS = ["11-theano-vs-tensorflow", "16-predict-yours"]
 CHAPTERS = [QUICK, *(pytest.param(chapter, marks=pytest.mark.rest) for chapter in OTHERS)]
 TOKEN = "for-this-test"
 RAW = re.compile(r"\{[\w:-]+\}`|^:::", flags=re.MULTILINE)

@@ -10,8 +10,8 @@ import pytest
 from traintime.book import build
 
 PAGES = ["index.html", "calculator.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
-CHAPTER = "chapters/03-vocabulary.html"
-WITH_FORMULAS = ("chapters/09-cpu-vs-gpu.html", "chapters/14-one-formula.html", "chapters/16-beat-the-formula.html")
+CHAPTER = "chapters/04-vocabulary.html"
+WITH_FORMULAS = ("chapters/03-what-limits-a-step.html", "chapters/15-one-formula.html", "chapters/17-beat-the-formula.html")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 KB = 1000
 
@@ -63,7 +63,7 @@ def test_a_search_finds_a_page(opened):
     page.wait_for_url("**/search.html?q=vocabulary")
     page.get_by_text("Search finished").wait_for()  # results move while others come in
     page.locator("#search-results ul.search li a", has_text="large vocabulary").click()
-    page.wait_for_url("**/03-vocabulary.html*")
+    page.wait_for_url("**/04-vocabulary.html*")
     page.locator("article span.highlighted").first.wait_for(state="attached")
 
 
@@ -104,7 +104,7 @@ def test_the_menu_of_downloads_opens(opened):
     assert not menu.is_visible()
     page.locator(".dropdown-download-buttons > button").press("Enter")
     menu.wait_for()
-    assert page.locator(".btn-download-source-button").get_attribute("href").endswith("03-vocabulary.ipynb")
+    assert page.locator(".btn-download-source-button").get_attribute("href").endswith("04-vocabulary.ipynb")
 
 
 def test_a_button_says_what_it_does(opened):
@@ -120,7 +120,7 @@ def test_one_goes_on_to_the_next_page_and_to_a_heading(opened):
     page.locator("#pst-page-toc-nav a").last.click()
     assert page.evaluate("scrollY") > 500
     page.locator("a.right-next").click()
-    page.wait_for_url("**/04-memory-pool.html")
+    page.wait_for_url("**/05-memory-pool.html")
     page.locator("nav.bd-docs-nav a", has_text="Calculator").click()
     page.wait_for_url("**/calculator.html")
 

@@ -13,11 +13,11 @@ from traintime.book.calculator import moving
 MACHINE = "machine B"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PAGES = {
-    "03-vocabulary": "fig-vocabulary",
-    "05-batch-size": "fig-break-even",
-    "06-sentence-length": "fig-length",
-    "08-fused-lstm": "fig-positions",
-    "14-one-formula": "fig-predicted",
+    "04-vocabulary": "fig-vocabulary",
+    "06-batch-size": "fig-break-even",
+    "08-sentence-length": "fig-length",
+    "09-fused-lstm": "fig-positions",
+    "15-one-formula": "fig-predicted",
 }
 # Steps of one LSTM, made up, and the three costs of its line.
 STEPS = [(10, 32, 0.02, 0.01, 0.03), (50, 512, 0.25, -0.01, 0.6)]

@@ -85,7 +85,7 @@ def test_each_document_has_a_table_with_a_verdict_for_each_claim():
     assert appendix.CLAIMS not in text
     assert re.findall(r"^## (S\d)", text, re.M) == list(appendix.TITLES)
     assert text.count("<tr>") == len(appendix.answers()) + len(appendix.TITLES)
-    assert '<a href="chapters/11-memory.html#claims-machine-by-machine">memory.1</a>' in text
+    assert '<a href="chapters/13-memory.html#claims-machine-by-machine">memory.1</a>' in text
 
 
 def test_it_says_how_many_claims_two_machines_decide():

@@ -84,7 +84,7 @@ def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path):
 def test_the_sizes_are_the_profiles_on_a_gpu_of_colab_alone(monkeypatch, capsys, here, cards, found):
     monkeypatch.setattr(stacks, "on_colab", lambda: here)
     monkeypatch.setattr(machine, "gpus", lambda: cards)
-    wanted = sweep.load_profile("colab")["chapters"]["03-vocabulary"] if found is None else found
-    assert colab.sizes("03-vocabulary") == wanted
+    wanted = sweep.load_profile("colab")["chapters"]["04-vocabulary"] if found is None else found
+    assert colab.sizes("04-vocabulary") == wanted
     said = capsys.readouterr().out
     assert ("Tesla T4" in said, "T4 GPU" in said) == (here and bool(cards), here and not cards)

@@ -1,4 +1,4 @@
-"""The sum that chapter 14 fits in its cells is the one that the moving figures draw."""
+"""The sum that chapter 15 fits in its cells is the one that the moving figures draw."""
 
 import nbformat
 import pytest
@@ -9,7 +9,7 @@ from traintime.book.calculator import moving
 
 def test_the_page_and_the_moving_figures_have_the_same_costs():
     page = {"machine": "machine B"}
-    for cell in nbformat.read(contents.chapters()["14-one-formula"], as_version=4).cells:
+    for cell in nbformat.read(contents.chapters()["15-one-formula"], as_version=4).cells:
         if cell.id in ("imports", "fit", "swept", "found"):
             exec(cell.source, page)
     drawn = moving.fitted("machine B")

@@ -32,12 +32,12 @@ def chapter(tmp_path, monkeypatch):
         ),
         nbformat.v4.new_code_cell("seen = 1"),
     ]
-    source = tmp_path / "03-vocabulary.ipynb"
+    source = tmp_path / "04-vocabulary.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
-    monkeypatch.setattr(reader, "chapters", lambda: {"03-vocabulary": source})
+    monkeypatch.setattr(reader, "chapters", lambda: {"04-vocabulary": source})
     (tmp_path / "ran").mkdir()
     executed(tmp_path / "ran" / source.name)
-    return lambda url=URL: reader.notebook("03-vocabulary", tmp_path / "ran" / source.name, url, "v1.2.3")
+    return lambda url=URL: reader.notebook("04-vocabulary", tmp_path / "ran" / source.name, url, "v1.2.3")
 
 
 def test_numbers_are_filled_in_and_sources_named(chapter):
@@ -78,7 +78,7 @@ def test_without_a_network_the_first_code_says_what_to_do(chapter, tmp_path, mon
 
 def test_the_sizes_of_a_gpu_follow_the_parameters(chapter):
     sources = [cell.source for cell in chapter().cells]
-    assert 'colab.sizes("03-vocabulary")' in sources[sources.index("rounds = 1  # count") + 1]
+    assert 'colab.sizes("04-vocabulary")' in sources[sources.index("rounds = 1  # count") + 1]
 
 
 def test_a_number_that_the_run_did_not_give_is_an_error():
@@ -102,7 +102,7 @@ def test_a_copy_that_its_reader_changed_stays(chapter, tmp_path):
     def write():
         return reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1")
 
-    copy = tmp_path / "copies" / "03-vocabulary.ipynb"
+    copy = tmp_path / "copies" / "04-vocabulary.ipynb"
     assert write() == []
     assert write() == []
     copy.write_text(copy.read_text().replace("rounds = 1", "rounds = 7"))
@@ -116,9 +116,9 @@ def test_a_copy_that_its_reader_changed_stays(chapter, tmp_path):
 
 def test_a_copy_that_nobody_changed_is_brought_up_to_date(chapter, tmp_path):
     reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1")
-    executed(tmp_path / "ran" / "03-vocabulary.ipynb", VALUES | {"step": "13 ms"})
+    executed(tmp_path / "ran" / "04-vocabulary.ipynb", VALUES | {"step": "13 ms"})
     assert reader.write(tmp_path / "ran", tmp_path / "copies", URL, "v1") == []
-    assert "13 ms" in (tmp_path / "copies" / "03-vocabulary.ipynb").read_text()
+    assert "13 ms" in (tmp_path / "copies" / "04-vocabulary.ipynb").read_text()
 
 
 def test_every_role_of_the_chapters_has_a_reading():

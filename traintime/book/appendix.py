@@ -132,7 +132,7 @@ def every_verdict() -> str:
 
 def every_prediction() -> str:
     """Every prediction as it was first written, with its outcome, as CSV."""
-    heads = ["chapter", "number", "machine", "prediction", "dated", "how dated", "outcome", "decided by", "note"]
+    heads = ["chapter then", "number", "machine", "prediction", "dated", "how dated", "outcome", "decided by", "note"]
     rows = []
     for one in registered.read():
         decided = [

@@ -13,10 +13,11 @@ from traintime.book.verdicts import DECIDED, NOT_MEASURED, Row
 class Prediction:
     """A row of data/predictions.csv.
 
-    registered: when it was committed; dated_by: what that rests on, the "commit" in this history, or its "own word"
-    where that commit is not in it; sweep: what was to decide it; measured_from: when that sweep's first invocation
-    started, "" where it has not been read off; claims: labels of the claims that decide, one with "!" where its claim
-    says the contrary; once: the same by their old labels; note: what the claims do not tell, without figures.
+    chapter: the number that its chapter had then; registered: when it was committed; dated_by: what that rests on, the
+    "commit" in this history, or its "own word" where that commit is not in it; sweep: what was to decide it;
+    measured_from: when that sweep's first invocation started, "" where it has not been read off; claims: labels of the
+    claims that decide, one with "!" where its claim says the contrary; once: the same by their old labels; note: what
+    the claims do not tell, without figures.
     """
 
     machine: str

@@ -47,19 +47,19 @@ PARTS = {
     "overhead": Part(
         "starting the step and launching its operations one after the other: larger batches share it, fused operations "
         "have less of it",
-        "chapters/05-batch-size.html",
+        "chapters/06-batch-size.html",
     ),
     "arithmetic": Part(
         "the matmuls: their multiplications and additions, and the memory that they read and write",
-        "chapters/09-cpu-vs-gpu.html",
+        "chapters/03-what-limits-a-step.html",
     ),
     "activations": Part(
         "writing the activations in the forward pass and reading them, with their gradients, in the backward pass",
-        "chapters/11-memory.html",
+        "chapters/13-memory.html",
     ),
     "update": Part(
         "the optimizer, which reads and writes every trained parameter at each step, used or not",
-        "chapters/03-vocabulary.html",
+        "chapters/04-vocabulary.html",
     ),
 }
 TERMS = {

@@ -19,11 +19,11 @@ SPARSE_WITH = {  # by the optimizer of a table of PyTorch's
     "sgd": "sparse=True for the tables, the same SGD",
     "adam": "sparse=True and SparseAdam, which learns differently",
 }
-# Rows of a table at which a deferred step takes as long as a dense one (chapter 16, machine D; a test compares them).
+# Rows of a table at which a deferred step takes as long as a dense one (chapter 17, machine D; a test compares them).
 DEFERRED_ABOVE = {"2026-tensorflow": 9_000, "2026-jax": 47_000, "2026-torch": 9_000}
-SLICES = "a loop over inputs that torch.unbind took apart (chapter 8)"
+SLICES = "a loop over inputs that torch.unbind took apart (chapter 9)"
 ALLOCATOR = "tcmalloc in the place of glibc's malloc (LD_PRELOAD)"
-PRECISION = "half precision has no known cost here: what it saves depends on model, stack and processor (chapter 13)"
+PRECISION = "half precision has no known cost here: what it saves depends on model, stack and processor (chapter 14)"
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ const problemOf = (name) => calculator.querySelector(`[data-problem="${name}"]`)
 const BY_RATES = "rates", DEFERRED = "adam-deferred", KEEPS = "tcmalloc";
 // Something that might make an epoch shorter: sizes times a factor, settings put to a value.
 const CHANGES = [
-  {name: "batch", words: "Batches four times as large", page: "05-batch-size", times: {batch: 4}},
-  {name: "frozen", words: "Leave the table untrained", page: "13-faster", sets: {frozen: true}},
-  {name: "deferred", words: "Update a row of the table only when it is read again", page: "16-beat-the-formula",
+  {name: "batch", words: "Batches four times as large", page: "06-batch-size", times: {batch: 4}},
+  {name: "frozen", words: "Leave the table untrained", page: "14-faster", sets: {frozen: true}},
+  {name: "deferred", words: "Update a row of the table only when it is read again", page: "17-beat-the-formula",
     sets: {optimizer: DEFERRED}},
-  {name: "allocator", words: "An allocator that keeps freed memory", page: "04-memory-pool", sets: {allocator: KEEPS}},
-  {name: "sgd", words: "SGD, which keeps no moments", page: "13-faster", sets: {optimizer: "sgd"}},
-  {name: "vocabulary", words: "Half the vocabulary", page: "03-vocabulary", times: {vocabulary: 0.5}},
-  {name: "embedding", words: "Half the numbers in each row", page: "03-vocabulary", times: {embedding: 0.5}},
+  {name: "allocator", words: "An allocator that keeps freed memory", page: "05-memory-pool", sets: {allocator: KEEPS}},
+  {name: "sgd", words: "SGD, which keeps no moments", page: "14-faster", sets: {optimizer: "sgd"}},
+  {name: "vocabulary", words: "Half the vocabulary", page: "04-vocabulary", times: {vocabulary: 0.5}},
+  {name: "embedding", words: "Half the numbers in each row", page: "04-vocabulary", times: {embedding: 0.5}},
 ];
 const WORTH = 1.05;  // how many times as fast an epoch has to become for a change to be shown
 const NAMED = 2;  // how far off the worst prediction for a machine and stack has to be for an answer to name it

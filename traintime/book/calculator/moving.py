@@ -34,7 +34,7 @@ CLASSIFIER = {
     "length": ("Length", "tokens", Rnn().length),
 }
 LSTM = {"length": ("Length", "time steps", 50), "batch": ("Batch", "sequences", 32)}
-FORMULA = 'the sum of four costs (<a href="14-one-formula.html">chapter 14</a>)'
+FORMULA = 'the sum of four costs (<a href="15-one-formula.html">chapter 15</a>)'
 
 
 def classifier(machine: str, against: str, formula: str = FORMULA) -> HTML:
@@ -47,7 +47,7 @@ def classifier(machine: str, against: str, formula: str = FORMULA) -> HTML:
 
 @functools.cache
 def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
-    """Each stack's steps of the classifier on a machine, and the sum of four costs fitted to them, as in chapter 14.
+    """Each stack's steps of the classifier on a machine, and the sum of four costs fitted to them, as in chapter 15.
 
     A cost needs three values of its size, and a fit two steps more than costs.
     """
