@@ -206,6 +206,40 @@ def test_nine_of_ten_intervals_hold_the_end(drift, share):
     assert 0.85 <= np.mean(held) <= 0.98
 
 
+@pytest.mark.parametrize(
+    ("kinds", "wrong"),
+    [
+        pytest.param([(400, 0.001), (600, 0.5)], 6, id="work that was done before is skipped"),
+        pytest.param([(10_000, 0.0002), (20_000, 0.004)], 500, id="learning starts"),
+        pytest.param([(500, 0.1), (500, 0.306)], 6, id="larger pictures"),
+        pytest.param([(100, 1.0), (900, 0.1)], 6, id="a cache was filled"),
+    ],
+)
+def test_what_was_before_a_change_of_speed_is_forgotten(kinds, wrong):
+    """Soon after the change (wrong: steps) every interval holds the end; one line says that the speed has changed, and
+    no verdict afterwards is wrong, with a deadline that is met and one that is not.
+    """
+    random = np.random.default_rng(3)
+    steps = np.concatenate([second * np.exp(0.1 * random.normal(size=number)) for number, second in kinds])
+    for share in (0.8, 1.2):
+        clock, said = Clock(), []
+        ending = Ending(share * steps.sum(), say=said.append, clock=clock, wall=lambda: NOON)
+        ending.begins(1, len(steps))
+        ending.tell(Progress.epoch_begins, 0, clock.now)
+        held, verdicts = [], set()
+        for step, seconds in enumerate(steps):
+            clock.now += seconds
+            ending.step_done(step)
+            ending.speak()
+            if kinds[0][0] + wrong < step < 0.9 * len(steps) and step % 20 == 0:
+                found = ending.estimate
+                held.append(steps[step + 1 :].sum() in found.remaining)
+                verdicts.add(found.meets)
+        assert np.mean(held) > 0.9
+        assert (share < 1) not in verdicts
+        assert sum("now and took" in line for line in said) == 1
+
+
 # What is said
 
 
@@ -216,6 +250,7 @@ class Speaker:
         self.clock, self.said = Clock(), []
         self.ending = Ending(deadline, say=self.said.append, clock=self.clock, wall=lambda: NOON, **asked)
         known = {"steps": 100, "observed": True, "unseen": False, "finished": 0.1}
+        known["within"] = SimpleNamespace(changed=None, unsettled=False)
         self.progress = SimpleNamespace(start=0.0, epochs=3, epoch=0, first_epoch=0, **known)
         self.ending._progress = self.progress
 

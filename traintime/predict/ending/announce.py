@@ -13,7 +13,7 @@ from typing import Any
 from traintime.errors import LARGEST, InputError, unknown
 from traintime.explain.statistics import Interval
 from traintime.predict import durations
-from traintime.predict.answer import within
+from traintime.predict.answer import lasting, within
 from traintime.predict.ending.progress import Progress
 
 SURE = 0.25  # half-width of an interval, a share of its value, from which on it is worth a line
@@ -104,7 +104,7 @@ class EndEstimate:
 
     remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
     of this run's steps that are done; meets: whether the deadline is met, True or False where the whole interval says
-    so, None where it is too close to call or there is no deadline.
+    so, None where it is too close to call, the speed seems to change, or there is no deadline.
     """
 
     remaining: Interval
@@ -122,8 +122,8 @@ class Ending:
     step was done; with a deadline as soon as the whole interval lies on one side of it, or HASTE_S after the start.
     Then lines come when the time since the start has doubled ("doubling", and once when the second epoch begins, since
     by then an end of an epoch was seen), with each epoch ("epoch"), or after so many seconds.
-    A deadline that will be missed is a line of its own, at once, and so is each change of that verdict; a verdict that
-    has become too close to call is no change.
+    A deadline that will be missed is a line of its own, at once, and so are each change of that verdict (one that has
+    become too close to call is no change) and a change of speed.
     """
 
     def __init__(
@@ -181,9 +181,9 @@ class Ending:
             remaining = progress.remaining(now) if progress else None
             if progress is None or remaining is None:
                 return None
-            finished, unseen = progress.finished, progress.unseen
+            finished, unseen, unsettled = progress.finished, progress.unseen, progress.within.unsettled
         wall, meets = self._wall(), None
-        if self._deadline is not None:
+        if self._deadline is not None and not unsettled:
             left = self._deadline.left(now - progress.start, wall)
             meets = within(remaining, left, SPARE if unseen else 1.0)
         return EndEstimate(remaining, after(wall, remaining.value), finished, meets)
@@ -229,11 +229,17 @@ class Ending:
         changed = estimate.meets is not None and estimate.meets == self._missed
         if changed:
             self._missed = not estimate.meets
-        elif not self._is_due(progress, estimate.remaining, elapsed, begins, hurried or bool(estimate.meets)):
+        speeds, progress.within.changed = progress.within.changed, None
+        due = speeds or self._is_due(progress, estimate.remaining, elapsed, begins, hurried or bool(estimate.meets))
+        if not changed and not due:
             return []
         self._said = elapsed
         # Who writes a loop knows of its validation; Keras tells no callback whether `fit` has any.
-        return [self._line(estimate, elapsed, changed, unseen=progress.unseen and not self.argument)]
+        line = self._line(estimate, elapsed, changed, unseen=progress.unseen and not self.argument)
+        if speeds:
+            before, after = map(lasting, speeds)
+            line = f"Steps take {after} now and took {before}: only those since then count. {line}"
+        return [line]
 
     def _is_due(self, progress: Progress, remaining: Interval, elapsed: float, begins: bool, hurried: bool) -> bool:
         if self._began is None:

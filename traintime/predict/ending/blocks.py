@@ -1,6 +1,7 @@
 """What so many further steps will take, told from those that were: means of blocks, and how far apart these lie."""
 
 import math
+from collections import deque
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -16,6 +17,11 @@ WANDER = 0.04
 LEAST = 0.005  # the same, where little is left: shorter than what was seen
 FARTHEST = 4.0  # how many times the square of a drift that was seen may go on to grow
 NOTHING = Interval(0.0, 0.0, 0.0)
+# A change of speed: the later part is so many standard errors from the earlier one and slower or faster by FACTOR, has
+# FEW calls or blocks, and lasts so long. Pauses of a machine are shorter, its slow hours a smaller factor.
+SURE, FACTOR, FEW, LASTS_S = 6.0, 1.5, 3, 0.25
+EQUAL = 1e-6  # variance of logarithms below which noise is none
+LATEST = 8  # groups of calls that are kept, so that a change is seen before its block is full
 
 
 class BlockMeans:
@@ -28,16 +34,24 @@ class BlockMeans:
     the three t intervals holds (after Flyvbjerg & Petersen 1989, Journal of Chemical Physics 91).
 
     When MOST are full, two and two become one, twice as long. The block under way does not count before it is full.
-    level: of intervals, between 0 and 1. once: the first duration counts only until there is a second, since it holds
-    what is done once: to compile, make folders, fill caches.
+    Where the speed changes by more than noise explains, what was before is forgotten, and `changed` holds seconds per
+    step before and after. level: of intervals, between 0 and 1. once: the first duration counts only until there is a
+    second, since it holds what is done once: to compile, make folders, fill caches.
     """
 
     def __init__(self, level: float, once: bool = False) -> None:
         self._level, self._once = level, once
-        self._seconds: list[float] = []
-        self._steps: list[int] = []
-        self._size = 1  # of a block, in calls of `add`
+        self.changed: tuple[float, float] | None = None
+        self._begin([], [], 1)
+
+    def _begin(self, seconds: list[float], steps: list[int], size: int) -> None:
+        """Take these blocks, of so many calls of `add`, for all that was."""
+        self._seconds, self._steps, self._size = seconds, steps, size
         self._open = [0.0, 0, 0]  # the block under way: its seconds, steps, calls
+        self._group = [0.0, 0, 0]  # the same of calls of which FEW groups last LASTS_S
+        self._latest: deque[list[float]] = deque(maxlen=LATEST)  # groups
+        self._before = np.zeros(3)  # of the groups before those, the sum of `_powers`
+        self.unsettled = False  # whether FEW more like the last one would be a change of speed
 
     def __len__(self) -> int:
         """How many blocks are full."""
@@ -46,19 +60,48 @@ class BlockMeans:
     def add(self, seconds: float, steps: int = 1) -> None:
         """So many steps took so many seconds."""
         if self._once and self._steps:
-            self._seconds, self._steps, self._once = [], [], False
-        block = self._open
-        block[0] += seconds
-        block[1] += steps
-        block[2] += 1
-        if block[2] == self._size:
-            self._seconds.append(block[0])
-            self._steps.append(block[1])
+            self._begin([], [], 1)
+            self._once = False
+        for part in (self._open, self._group):
+            part[0] += seconds
+            part[1] += steps
+            part[2] += 1
+        if self._open[2] == self._size:
+            self._seconds.append(self._open[0])
+            self._steps.append(self._open[1])
             self._open = [0.0, 0, 0]
             if len(self._steps) == MOST:
                 self._seconds = [sum(self._seconds[i : i + 2]) for i in range(0, MOST, 2)]
                 self._steps = [sum(self._steps[i : i + 2]) for i in range(0, MOST, 2)]
                 self._size *= 2
+            self._forget(self._seconds, self._steps, self._size, np.zeros(3))
+        if self._group[0] >= LASTS_S / FEW:
+            if len(self._latest) == LATEST:
+                self._before += _powers(*([each] for each in self._latest[0][:2]))[:, 0]
+            self._latest.append(self._group)
+            self._group = [0.0, 0, 0]
+            lasted, lengths, calls = map(list, zip(*self._latest, strict=True))
+            self._forget(lasted, lengths, calls[-1], self._before)
+
+    def _forget(self, seconds: list[float], steps: list[int], size: int, before: Array) -> None:
+        """Keep what came after the clearest change of speed in these blocks, if there is one.
+
+        before: of blocks that came before them, as `_before` has it.
+        """
+        powers = np.cumsum(_powers(seconds, steps), axis=1)
+        early = before[:, None] + powers[:, :-1]  # for each place to cut: what comes before it, and after
+        late = powers[:, -1:] - powers[:, :-1]
+        means, squares = zip(*((part[1] / part[0], part[2] / part[0]) for part in (early, late)), strict=True)
+        noise = np.maximum(squares[0] - means[0] ** 2 + squares[1] - means[1] ** 2, 0.0) + EQUAL
+        apart, shorter = np.abs(means[1] - means[0]), np.minimum(early[0], late[0])
+        clear = (apart > math.log(FACTOR)) & (early[0] >= FEW)
+        self.unsettled = bool((clear & (apart > SURE * np.sqrt(noise / FEW)))[-1:].any())
+        clear &= (late[0] >= FEW) & (sum(seconds) - np.cumsum(seconds)[:-1] >= LASTS_S)
+        errors = np.where(clear, apart / np.sqrt(noise / shorter), 0.0)
+        if errors.max(initial=0.0) > SURE:
+            place = int(errors.argmax())
+            self.changed = math.exp(means[0][place]), math.exp(means[1][place])
+            self._begin(seconds[place + 1 :], steps[place + 1 :], size)
 
     def total(self, steps: int) -> Interval:
         """Seconds of so many further steps, with an interval that holds them in a share `level` of trainings; nothing
@@ -104,6 +147,12 @@ class BlockMeans:
         if window < FEWEST:
             low, high = max(low, value / 2), min(high, value * 2)
         return Interval(value * steps, low * steps, high * steps)
+
+
+def _powers(seconds: list[float], steps: list[int]) -> Array:
+    """1, the logarithm of seconds per step (of none, that of a nanosecond), and its square; a column per block."""
+    logs = np.log(np.maximum(np.array(seconds) / np.array(steps), 1e-9))
+    return np.array([np.ones(len(logs)), logs, logs**2])
 
 
 def _of_the_means(means: Array, size: float, steps: int, level: float) -> float:
