@@ -249,9 +249,13 @@ def test_a_source_whose_length_nobody_knows_is_read_on():
 def test_what_it_says_of_a_training_is_near_what_that_takes():
     """A ratio within one run, and a generous one: what else the machine does is not ours to know."""
     model, samples = reader(metrics=["accuracy"]), 32 * 150 + 10
-    one = estimated(model, samples=samples, batch_size=32, validation=100, saves=1, seconds=2, keep=False)
-    took = seconds_of(model.fit, *KerasTrainer(model).samples(samples), batch_size=32, verbose=0)
-    assert (one.parts["steps"] + one.parts["between epochs"]) / 5 < took < 5 * one.total.value
+    for last in (False, False, True):  # a machine that is busy during one of the two alone is asked again
+        one = estimated(model, samples=samples, batch_size=32, validation=100, saves=1, seconds=2, keep=False)
+        took = seconds_of(model.fit, *KerasTrainer(model).samples(samples), batch_size=32, verbose=0)
+        near = (one.parts["steps"] + one.parts["between epochs"]) / 5 < took < 5 * one.total.value
+        if near or last:
+            break
+    assert near
     assert one.tier == "probed"
     assert min(one.parts[name] for name in ("steps", "last batches", "validation", "saving")) > 0
     assert sum(one.terms.values()) == pytest.approx(one.step.value)

@@ -26,6 +26,8 @@ from traintime.measuring import sweep
 # Errors of a cell after which a notebook goes on, see lab.NotMeasured.
 ALLOWED = ["NotMeasured", "NameError", "ModuleNotFoundError"]
 WIDEST = 79  # characters of a line of code that fit a page
+# What TensorFlow logs of itself on some processors, whatever its level of logs is (2.21): no warning, and no result.
+LOGGED = re.compile(r"^(WARNING: All log messages before absl::|I\d{4} \S+ +\d+ \S+\.cc:\d+\]).*\n?", re.MULTILINE)
 USUAL_S = (20, 60)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 
 
@@ -125,9 +127,13 @@ def by_papermill(asking: Path, executed: Path, given: dict[str, Any], **hooks: A
 
 
 def prepare_page(notebook: nbformat.NotebookNode, given: dict[str, Any]) -> None:
-    """What a reader of the page should not see: papermill's injected cell, and where this machine keeps its files."""
+    """What a reader of the page should not see: papermill's injected cell, logs, where this machine keeps its files."""
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
+        for output in [each for each in cell.get("outputs", []) if each.get("name") == "stderr"]:
+            output.text = LOGGED.sub("", output.text)
+            if not output.text.strip():
+                cell.outputs.remove(output)
         if "injected-parameters" in tags:
             cell.metadata["tags"] = [*tags, "remove-cell"]
         elif "parameters" in tags and given:
