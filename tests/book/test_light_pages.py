@@ -11,7 +11,11 @@ from traintime.book import build
 
 PAGES = ["index.html", "calculator.html", *(f"chapters/{chapter}.html" for chapter in build.chapters())]
 CHAPTER = "chapters/04-vocabulary.html"
-WITH_FORMULAS = ("chapters/03-what-limits-a-step.html", "chapters/15-one-formula.html", "chapters/17-beat-the-formula.html")
+WITH_FORMULAS = (
+    "chapters/03-what-limits-a-step.html",
+    "chapters/15-one-formula.html",
+    "chapters/17-beat-the-formula.html",
+)
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 KB = 1000
 
