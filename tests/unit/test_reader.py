@@ -90,7 +90,7 @@ def test_a_number_that_the_run_did_not_give_is_an_error():
     ("text", "plain"),
     [
         ("a {term}`stack` and {term}`launches <launch>`", "a stack and launches"),
-        (":::{admonition} Take away\n:class: tip\n\n- {eval}`step`\n:::\nx", "> **Take away**\n>\n> - 12 ms\nx"),
+        (":::{dropdown} In words\n:class: tip\n\n- {eval}`step`\n:::\nx", "> **In words**\n>\n> - 12 ms\nx"),
         ("```python\nx = {1: 2}\n```", "```python\nx = {1: 2}\n```"),
     ],
 )

@@ -18,7 +18,7 @@ from traintime.book import numbers
 from traintime.book.contents import chapters
 
 HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
-BOX = re.compile(r"^:::\{admonition\} ([^\n]+)\n(?::[\w-]+:[^\n]*\n)*(.*?)^:::[ ]*$\n?", re.MULTILINE | re.DOTALL)
+BOX = re.compile(r"^:::\{\w+\} ([^\n]+)\n(?::[\w-]+:[^\n]*\n)*(.*?)^:::[ ]*$\n?", re.MULTILINE | re.DOTALL)
 MANIFEST = "written.json"
 
 NOTICE = """\
