@@ -18,7 +18,8 @@ from traintime.book.calculator import page as calculator
 from traintime.book.contents import chapters
 from traintime.store import derived, machines
 
-PAGES = ("index.md", "learned.md", "claims.md", "calculator.md", "glossary.md", "bibliography.md", "CHANGELOG.md")
+PAGES = ("index.md", "learned.md", "claims.md", "calculator.md", "deferred.md", "glossary.md", "bibliography.md")
+PAGES += ("CHANGELOG.md",)
 
 
 def _git(*words: str) -> str:
