@@ -90,8 +90,5 @@ def test_a_page_shows_what_it_ran_with_in_one_place():
     executed = nbformat.v4.new_notebook(cells=cells, metadata={"papermill": papermill})
     execute.prepare_page(executed, {"rounds": 1})
     assert [cell.source for cell in executed.cells] == ["rounds = 1  # rounds", "rounds = 1", "print(rounds)"]
-    assert [cell.metadata.get("tags") for cell in executed.cells] == [
-        ["parameters"],
-        ["injected-parameters", "remove-cell"],
-        None,
-    ]
+    tags = [cell.metadata.get("tags") for cell in executed.cells]
+    assert tags == [["parameters"], ["injected-parameters", "remove-cell"], None]

@@ -25,10 +25,7 @@ def test_a_page_has_the_prose_of_its_source_and_the_numbers_and_outputs_of_its_r
     ran = numbers.with_cell(copy.deepcopy(source))
     ran.cells[0].source, ran.cells[1].source = "It took long.", "book = 1  # as the profile says"
     values = {numbers.KIND: numbers.evaluated(numbers.named(source), {"book": 1})}
-    outputs = [
-        nbformat.v4.new_output("display_data", {"text/plain": "a"}),
-        nbformat.v4.new_output("display_data", values),
-    ]
+    outputs = [nbformat.v4.new_output("display_data", data) for data in ({"text/plain": "a"}, values)]
     ran.cells[1].outputs, ran.cells[2].outputs = outputs[:1], outputs[1:]
     page = numbers.page(source, ran)
     assert numbers.texts(page) == ["It takes 1 and 100\u00a0%.", "It is 2."]

@@ -44,10 +44,8 @@ def drawn(container):
     return dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
 
 
-TWO = pd.concat([
-    measured("2026-jax", {2000: 0.04, 1000: 0.02, 4000: NAN}),
-    measured("numpy", {1000: 0.03, 2000: 0.05}),
-])  # fmt: skip
+BOTH = {"2026-jax": {2000: 0.04, 1000: 0.02, 4000: NAN}, "numpy": {1000: 0.03, 2000: 0.05}}
+TWO = pd.concat(measured(stack, times) for stack, times in BOTH.items())
 
 
 # A line a stack
@@ -58,11 +56,9 @@ def test_each_stack_has_a_line_in_order_of_size_and_in_milliseconds_named_at_its
     jax, numpy = lines(axis)
     assert list(drawn(jax).items()) == [(1000, pytest.approx(20)), (2000, pytest.approx(40))]
     assert list(drawn(numpy).items()) == [(1000, pytest.approx(30)), (2000, pytest.approx(50))]
-    ends = {text.get_text(): (text.xy, text.get_color()) for text in axis.texts}
-    assert ends == {
-        "2026-jax": ((2000, pytest.approx(40)), plots.BACKEND["jax"]),
-        "numpy": ((2000, pytest.approx(50)), plots.BACKEND["numpy"]),
-    }
+    ends = {text.get_text(): (text.get_color(), *text.xy) for text in axis.texts}
+    at = {"2026-jax": ("jax", 40), "numpy": ("numpy", 50)}
+    assert ends == {name: (plots.BACKEND[of], 2000, pytest.approx(ms)) for name, (of, ms) in at.items()}
 
 
 def test_a_point_without_a_time_is_not_drawn_and_has_no_place_on_the_axis():

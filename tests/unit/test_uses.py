@@ -24,8 +24,8 @@ def names(files):
 
 
 def test_a_module_brings_what_it_imports(notebook):
-    found = uses.modules(notebook("%config x = 1", "from traintime.explain import formula"))
-    assert {"traintime.explain.formula", "traintime.explain.statistics"} <= found
+    found = uses.imported(uses.code_of(notebook("%config x = 1", "from traintime.explain import formula")))
+    assert {"traintime.explain.formula", "traintime.explain.least_squares"} <= found
     assert not any(name.startswith("traintime.measuring") for name in found)
 
 
@@ -42,7 +42,7 @@ def test_a_file_that_a_module_names_is_read_by_it():
 
 def test_a_notebook_of_its_own_imports_rests_on_itself(notebook):
     path = notebook("import numpy as np")
-    assert uses.modules(path) == set()
+    assert uses.imported(uses.code_of(path)) == set()
     before = uses.run(path)
     path.touch()
     assert uses.run(path) == before

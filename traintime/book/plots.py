@@ -28,15 +28,8 @@ PALETTE = (
 )
 DEVICE = {"CPU": PALETTE[0], "GPU": PALETTE[1]}
 DASHES = {"CPU": "--", "GPU": "-"}
-BACKEND = {
-    "theano": PALETTE[2],
-    "tensorflow": PALETTE[1],
-    "jax": PALETTE[0],
-    "torch": PALETTE[4],
-    "numpy": PALETTE[7],
-}
+BACKEND = {name: PALETTE[n] for name, n in {"theano": 2, "tensorflow": 1, "jax": 0, "torch": 4, "numpy": 7}.items()}
 GENERATION = {"2017": ":", "2020": "--", "2026": "-"}
-SOURCE = {"document": "s", "stored": "o"}
 MARKERS = "osD^v<>Pp"  # of stacks, ways or pairs of one figure, by their number
 # What a step is made of.
 PART = {"overhead": PALETTE[7], "arithmetic": PALETTE[0], "activations": PALETTE[2], "update": PALETTE[1]}
@@ -207,28 +200,6 @@ def legend(figure: Figure, columns: int) -> None:
 # Lines
 
 
-def lines(
-    axis: Axes,
-    against: str,
-    table: pd.DataFrame,
-    looks: Looks,
-    by: str = "stack",
-    value: str = "step_s",
-    scale: float = 1e3,
-) -> list[End]:
-    """A line for each of looks through the values of its rows, with their intervals, named by the look's label or by
-    itself; gives the lines' ends as label_ends takes them.
-    """
-    ends = []
-    for one, look in looks.items():
-        rows = table[table[by] == one].dropna(subset=value).sort_values(against)
-        if len(rows):
-            look = {"label": one} | look
-            axis.errorbar(rows[against], scale * rows[value], errors(rows, value, scale), **look)
-            ends.append((rows[against].iloc[-1], scale * rows[value].iloc[-1], look["label"], look["color"]))
-    return ends
-
-
 def label_ends(axis: Axes, ends: Sequence[End]) -> None:
     """Write each line's name at the right of its end, moved up where it would touch the one below."""
     axis.autoscale_view()
@@ -241,34 +212,35 @@ def label_ends(axis: Axes, ends: Sequence[End]) -> None:
         axis.annotate(text, (x, y), (1.04, place), textcoords="axes fraction", **look)
 
 
-def _log_axes(axis: Axes, against: str, ran: pd.DataFrame) -> None:
-    log_axis(axis, "x", ran[against], ran[against])
-    log_axis(axis, "y", ran["step_s"] * 1e3)
-
-
-def _named(points: pd.DataFrame, against: str, looks: Looks, by: str) -> tuple[Figure, Axes]:
-    """One panel of steps against a size, each line named at its end."""
+def _named(points: pd.DataFrame, against: str, looks: Looks, by: str) -> Figure:
+    """One panel of steps against a size: a line for each of looks, with the intervals of its points, named at its end
+    by the look's label or by itself. points: as lab.configurations gives them.
+    """
     figure, (axis,) = sheet(3.0)
     ran = points[points[by].isin(list(looks))].dropna(subset="step_s")
-    _log_axes(axis, against, ran)
+    log_axis(axis, "x", ran[against], ran[against])
+    log_axis(axis, "y", ran["step_s"] * 1e3)
     axis.set(xlabel=axis_label(against), ylabel="time per step (ms)")
-    label_ends(axis, lines(axis, against, ran, looks, by))
-    return figure, axis
+    ends: list[End] = []
+    for one, look in looks.items():
+        look = {"label": one} | look
+        if len(rows := ran[ran[by] == one].sort_values(against)):
+            axis.errorbar(rows[against], 1e3 * rows["step_s"], errors(rows, "step_s", 1e3), **look)
+            ends.append((rows[against].iloc[-1], 1e3 * rows["step_s"].iloc[-1], look["label"], look["color"]))
+    label_ends(axis, ends)
+    return figure
 
 
-def steps(points: pd.DataFrame, against: str = "vocabulary") -> Figure:
-    """Time of a step against one size, one line a stack, with the intervals of the means.
-
-    points: as lab.configurations gives them.
-    """
-    looks = {stack: line_style(stack) | {"marker": SOURCE["stored"]} for stack in points["stack"]}
-    return _named(points, against, looks, "stack")[0]
+def steps(points: pd.DataFrame) -> Figure:
+    """Time of a step against the vocabulary, a line for each stack."""
+    looks = {stack: line_style(stack) | {"marker": "o"} for stack in points["stack"]}
+    return _named(points, "vocabulary", looks, "stack")
 
 
 def one_stack(points: pd.DataFrame, against: str, names: dict[str, str]) -> Figure:
     """A step of one stack against one size, a line for each value of `how` in names, which says what to call it."""
     looks = {how: WAY[how] | {"marker": "o", "label": name} for how, name in names.items()}
-    return _named(points, against, looks, "how")[0]
+    return _named(points, against, looks, "how")
 
 
 # Rows

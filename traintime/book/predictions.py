@@ -78,13 +78,12 @@ TOLD = {
 }
 
 
-def told(chapter: str, number: str, machine: str | None = None) -> str:
+def told(chapter: str, number: str) -> str:
     """What came of one prediction of a chapter ("06", "2"), as the end of a sentence about it: "held".
 
-    machine: for which it was written, where the chapter has the same number for several. Raises KeyError for one that
-    nobody wrote.
+    Of a number that several machines have the first. Raises KeyError for one that nobody wrote.
     """
     for one in read(chapter):
-        if one.number == number and machine in (None, one.machine):
+        if one.number == number:
             return TOLD.get(one.outcome, one.outcome)
     raise KeyError(number)

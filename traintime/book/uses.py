@@ -34,11 +34,6 @@ def _cells(notebook: Path) -> list[dict[str, Any]]:
     return [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
 
 
-def modules(notebook: Path) -> set[str]:
-    """Modules of the package that the notebook's code imports, directly or through others."""
-    return imported(code_of(notebook))
-
-
 def imported(code: str) -> set[str]:
     """Modules of the package that code imports, directly or through others."""
     names = set()
@@ -96,6 +91,6 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
 def run(notebook: Path) -> str:
     """Hash of all that a chapter's run rests on, but for what it measures: its code, and not its prose."""
     cells = [(cell.get("id"), cell["source"]) for cell in _cells(notebook)]
-    named = _files(_places(code_of(notebook)))
-    files = digest(modules(notebook), *named, *(paths.FIGURES / "drawings").glob("*.svg"))
+    code = code_of(notebook)
+    files = digest(imported(code), *_files(_places(code)), *(paths.FIGURES / "drawings").glob("*.svg"))
     return hashlib.sha256(repr((cells, files)).encode()).hexdigest()

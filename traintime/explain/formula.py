@@ -9,7 +9,6 @@ import pandas as pd
 import sympy
 
 from traintime.explain.least_squares import Array, solve
-from traintime.explain.statistics import Interval, central
 from traintime.explain.terms import TERMS
 
 DRAWS = 1000  # of a fit's coefficients
@@ -57,9 +56,7 @@ def _computed(term: sympy.Expr) -> tuple[list[str], Callable[..., Array]]:
     return [COLUMNS[str(name)] for name in names], sympy.lambdify(names, term, "numpy")
 
 
-STRAIGHT_LINE = Formula({"a": sympy.Integer(1), "b": V})
 THREE_TERMS = Formula({"a": sympy.Integer(1), "b": V, "c": B})
-BATCH_LINE = Formula({"F": sympy.Integer(1), "c": B})
 # All three sizes: a step as such, each position of a sentence, each row, each token of the batch.
 FOUR_TERMS = Formula({"a": sympy.Integer(1), "l": L, "b": V, "c": B * L})
 # Any model's step, by the table of terms.
@@ -74,20 +71,11 @@ class Fit:
     formula: Formula
     coefficients: dict[str, float]
     draws: pd.DataFrame
-    errors: Array
-
-    def predict(self, rows: pd.DataFrame) -> Array:
-        """Seconds a step, shape (rows,)."""
-        return self.formula.design(rows) @ np.array(list(self.coefficients.values()))
 
     def parts(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Seconds that each term contributes, one column a coefficient."""
         amounts = pd.DataFrame(self.formula.design(rows), rows.index, list(self.coefficients))
         return amounts * pd.Series(self.coefficients)
-
-    def interval(self, name: str) -> Interval:
-        """One coefficient with the interval of its draws; the fitted value is always inside it."""
-        return central(self.draws[name], self.coefficients[name])
 
 
 def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> Fit:
@@ -99,11 +87,9 @@ def fit(formula: Formula, rows: pd.DataFrame, seconds: Array, drawn: Array) -> F
     if len(rows) < len(formula.terms):
         raise ValueError(f"{len(rows)} rows cannot determine {len(formula.terms)} coefficients")
     design = formula.design(rows)
-    solution = solve(design, seconds)
     draws = np.array([solve(design, each) for each in drawn])
-    coefficients = dict(zip(formula.terms, solution.tolist(), strict=True))
-    errors = design @ solution / seconds - 1
-    return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)), errors)
+    coefficients = dict(zip(formula.terms, solve(design, seconds).tolist(), strict=True))
+    return Fit(formula, coefficients, pd.DataFrame(draws, columns=list(coefficients)))
 
 
 def varied(rows: pd.DataFrame) -> pd.DataFrame:

@@ -62,11 +62,11 @@ def copies(stack: str) -> dict[str, float]:
     return rows[rows["stack"] == stack].dropna(subset="copies").set_index("how")["copies"].to_dict()
 
 
-def idle_bytes(stack: str, otherwise: float = IDLE) -> float:
-    """What the stack holds before it trains, bytes; `otherwise` where nobody measured it."""
+def idle_bytes(stack: str) -> float:
+    """What the stack holds before it trains, bytes; IDLE where nobody measured it."""
     rows = derived.read("memory")
     rows = rows[rows["stack"] == stack]
-    return float(rows["idle_bytes"].max()) if len(rows) else otherwise
+    return float(rows["idle_bytes"].max()) if len(rows) else IDLE
 
 
 def predicted_peak(point: Point, stack: str) -> float:
@@ -124,12 +124,8 @@ class MemoryModel:
 
     def beyond_idle(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
         """The same without what the stack holds idle; frozen: parameters that have neither a gradient nor a state."""
-        return self.runtime + self.of_model(work, how, frozen)
-
-    def of_model(self, work: Work, how: str = ADAM, frozen: int = 0) -> float:
-        """What grows with the model alone: copies of its parameters, and what is kept for the backward pass, bytes."""
         kept = self.kept * (work.activation_bytes - work.recurrent_bytes) + self.recurrent * work.recurrent_bytes
-        return FLOAT * (self.copies_of(how) * (work.parameters - frozen) + frozen) + kept
+        return self.runtime + (FLOAT * (self.copies_of(how) * (work.parameters - frozen) + frozen) + kept)
 
     def copies_of(self, how: str) -> float:
         """Copies of the parameters when they are trained so: Adam's, and what was seen to differ from it, or must."""

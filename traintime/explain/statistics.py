@@ -1,7 +1,6 @@
 """What may be said of repeated runs: intervals, noise floors, and which of two things is faster.
 
-All but `difference` works on logarithms of seconds, since run-to-run error is a share of the step, not a number of
-milliseconds.
+All works on logarithms of seconds, since run-to-run error is a share of the step, not a number of milliseconds.
 A configuration has few runs (3 to 10), so its own spread says little: `Steps` pools it over a stack, and adds what
 differs from one sweep to the next. tests/unit/test_statistics.py checks by simulation, with the residuals of the stored
 runs, that intervals have their stated coverage and that tables of identical things stay silent.
@@ -20,9 +19,7 @@ from scipy.special import stdtrit
 Array = NDArray[np.float64]
 Runs = Sequence[ArrayLike]
 Function = Callable[[Array], Array]
-Reason = Literal[
-    "significant", "within noise", "significant before correction", "less than 5 %", "one run", "not interleaved"
-]
+Reason = Literal["significant", "within noise", "significant before correction", "less than 5 %", "one run"]
 
 DRAWS = 4000  # of a drawn interval, and of a noise floor
 LEVEL = 0.95  # share of intervals that hold the truth
@@ -209,16 +206,14 @@ class Steps:
         # With one degree of freedom a draw can leave the range of a float: e^50 times as slow is slow enough.
         return np.clip(errors, -50, 50)
 
-    def interval(self, function: Function, arithmetic: bool = False, interleaved: bool = True) -> Interval:
-        """A function of the steps (s), with its interval by draws; without one where they were not interleaved.
+    def interval(self, function: Function, arithmetic: bool = False) -> Interval:
+        """A function of the steps (s), with its interval by draws.
 
         function: of shape (steps,) a number, of shape (steps, draws) one a draw. arithmetic: a step is the arithmetic
         mean of its runs, of which an epoch is made, and not the geometric one, by which two things are compared.
         """
         means = np.array([np.mean(values) for values in self.runs]) if arithmetic else np.exp(self.logs)
         value = float(function(means))
-        if not interleaved:
-            return Interval(value)
         # How much each log counts, to first order: of that sum of logs are the degrees of freedom.
         weights = [float(function(means * np.exp(1e-6 * one))) - value for one in np.eye(len(means))]
         return central(function(means[:, None] * np.exp(self.drawn())), value, degrees=self.error(weights)[1])
@@ -258,16 +253,13 @@ def sweep_offsets(pairs: Iterable[tuple["pd.Series[float]", Spread]]) -> Spread:
     return Spread(float(np.sqrt(variance)), float(degrees) * (1 - degrees / explained) ** 2)
 
 
-def _around(value: float, centre: float, error: float, degrees: float, back: Callable = np.exp) -> Interval:
-    """Interval by Student's t from the centre, its standard error and its degrees of freedom; none without these.
-
-    back: from the scale of the centre to that of the value, which is a logarithm's.
-    """
+def _around(value: float, centre: float, error: float, degrees: float) -> Interval:
+    """Interval by Student's t from the centre, a log, its standard error and degrees of freedom; none without these."""
     if not degrees > 0:
         return Interval(value)
     half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     # Rounding, or a mean far from its stack's ordinary scatter, must not leave the value outside its own interval.
-    return Estimated(value, min(value, float(back(centre - half))), max(value, float(back(centre + half))), degrees)
+    return Estimated(value, min(value, float(np.exp(centre - half))), max(value, float(np.exp(centre + half))), degrees)
 
 
 def mean(values: ArrayLike, spread: Spread | None = None, between: Spread = NO_OFFSET) -> Interval:
@@ -305,27 +297,25 @@ def noise(groups: Iterable[ArrayLike], number: int, draws: int = DRAWS) -> float
     return float(np.expm1(np.quantile(np.abs(drawn[0] - drawn[1]), LEVEL)))
 
 
-def central(drawn: ArrayLike, value: float, level: float = LEVEL, degrees: float = float("inf")) -> Interval:
+def central(drawn: ArrayLike, value: float, degrees: float = float("inf")) -> Interval:
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value) if np.isnan(low) else Estimated(value, min(low, value), max(high, value), degrees)
 
 
-def verdicts(ratios: Sequence[Interval], interleaved: Sequence[bool], least: float = LEAST) -> list[Reason]:
+def verdicts(ratios: Sequence[Interval], least: float = LEAST) -> list[Reason]:
     """What may be said of each ratio of one table, in its order; the one rule of what is significant.
 
-    Two things differ significantly where they were measured in the same rounds, the interval of their ratio excludes 1
-    though it is one of so many in the table (Interval.one_of), and they differ by `least` or more. What was not
-    interleaved, or has no interval, is not tested and does not weaken the other tests.
+    Two things that ran in the same rounds differ significantly where the interval of their ratio excludes 1 though it
+    is one of so many in the table (Interval.one_of), and they differ by `least` or more. What has no interval is not
+    tested and does not weaken the other tests.
     "significant before correction": the interval as one by itself excludes 1, and as one of the table it does not.
     """
-    tested = sum(each and ratio.low == ratio.low for ratio, each in zip(ratios, interleaved, strict=True))
-    return [_verdict(ratio, each, tested, least) for ratio, each in zip(ratios, interleaved, strict=True)]
+    tested = sum(ratio.low == ratio.low for ratio in ratios)
+    return [_verdict(ratio, tested, least) for ratio in ratios]
 
 
-def _verdict(ratio: Interval, interleaved: bool, tested: int, least: float) -> Reason:
-    if not interleaved:
-        return "not interleaved"
+def _verdict(ratio: Interval, tested: int, least: float) -> Reason:
     if np.isnan(ratio.low):
         return "one run"
     if not ratio.excludes(1):
