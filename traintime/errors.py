@@ -3,6 +3,7 @@
 import copyreg
 import errno
 import os
+from collections.abc import Iterable
 from typing import Any
 
 # What a system refuses for reasons that lie with a machine or its user, and what to do: anything else is a fault here.
@@ -35,9 +36,9 @@ class InputError(ValueError):
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
-def unknown(field: str, value: object, known: list[str]) -> InputError:
+def unknown(field: str, value: object, known: Iterable[object]) -> InputError:
     """The error for a name that is not one of the known ones."""
-    return InputError(field, value, f"is not a known {field}", f"Choose one of: {', '.join(known)}.")
+    return InputError(field, value, f"is not a known {field}", f"Choose one of: {', '.join(map(str, known))}.")
 
 
 def missing(error: ModuleNotFoundError) -> InputError:
