@@ -13,6 +13,7 @@ under data/measurements (`make measure` makes one) is a machine of that name.
 import contextlib
 import functools
 import symtable
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,8 +71,14 @@ def _take_away(ended: Any) -> None:
 
 if shell := IPython.get_ipython():
     shell.events.register("post_run_cell", _take_away)
+def _as_html(frame: pd.DataFrame) -> str:
+    """A frame as notebooks show it, with an empty cell where a value is missing."""
+    return re.sub("<td>(&lt;NA&gt;|NaN)</td>", "<td></td>", frame._repr_html_())
 
 
+
+
+    shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, _as_html)
 # Stored runs
 
 
