@@ -42,8 +42,8 @@ class NotMeasured(LookupError):
     """The machine has no run of what a cell asks for.
 
     A notebook goes on after a cell that raises it, or that lacks its framework. The names that the cell would have
-    given are taken away, so that no later cell computes with what an earlier one had left there; a cell that needs one
-    of them is not measured, too.
+    given are taken away, as after an InputError, so that no later cell computes with what an earlier one had left
+    there; a cell that needs one of them is not measured, too.
     """
 
 
@@ -59,10 +59,10 @@ def given_by(code: str, imported: bool) -> set[str]:
 
 
 def _take_away(ended: Any) -> None:
-    """After a cell that is not measured, or that lacks its framework, the names that it gives."""
+    """After a cell that ended in an error of ours, or that lacks its framework, the names that it gives."""
     error = ended.error_in_exec
     lacks = isinstance(error, ModuleNotFoundError) and error.name in FRAMEWORKS
-    if lacks or isinstance(error, NotMeasured) or (isinstance(error, NameError) and error.name in gone):
+    if lacks or isinstance(error, NotMeasured | InputError) or (isinstance(error, NameError) and error.name in gone):
         lost = given_by(IPython.get_ipython().transform_cell(ended.info.raw_cell), lacks)
         gone.update(lost)
         for name in lost:

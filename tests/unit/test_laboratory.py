@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 
 from traintime import lab, paths
 from traintime.errors import InputError
@@ -68,6 +70,19 @@ def test_what_has_no_runs_is_not_measured(known):
         runs("made-up", batch=7)
     with pytest.raises(NotMeasured):
         runs("machine G", vocabulary=12_345)
+
+
+def test_a_cell_with_an_error_of_ours_leaves_nothing_to_judge_by_and_a_missing_value_is_an_empty_cell():
+    setup = "import pandas as pd\nfrom traintime import lab\nfound = lab.runs('machine B')"
+    judges = "lab.judge('99.1', 'It is so.', lab.Verdict(True, found['machine'].iloc[0]))"
+    missing = "pd.DataFrame({'a': [1, None]}).convert_dtypes()"
+    cells = [setup, judges, "found = lab.runs('machine Z')", judges, missing]
+    notebook = new_notebook(cells=list(map(new_code_cell, cells)))
+    NotebookClient(notebook, allow_errors=True).execute()
+    (judged,), (refused,), (lost,), (table,) = (cell.outputs for cell in notebook.cells[1:])
+    assert judged.data[lab.VERDICT]["figure"] == "machine B"
+    assert (refused.ename, lost.ename) == ("InputError", "NameError")
+    assert "<td></td>" in table.data["text/html"] and "NA" not in table.data["text/html"]
 
 
 def test_an_unknown_machine_or_size_is_refused_with_the_known_ones():
