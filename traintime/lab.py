@@ -1,5 +1,6 @@
 """What a chapter computes with: stored runs, what they have in common, intervals, verdicts, a timer.
 
+    machines()                                                           what each is, and how many runs it has
     swept = runs("machine B", vocabulary=280_000, batch=[128, 1024])     a row per run
     steps(swept, "batch")                                                seconds per step: a row per stack
     gain = interval(same_rounds(swept, "batch"), "batch", lambda t: 8 * t[128] / t[1024])
@@ -12,9 +13,10 @@ under data/measurements (`make measure` makes one) is a machine of that name.
 
 import contextlib
 import functools
-import symtable
 import re
+import symtable
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +30,9 @@ from traintime import paths, workloads
 from traintime.errors import InputError, unknown
 from traintime.explain import points
 from traintime.explain.statistics import Estimated, Spread, Steps
-from traintime.measuring.machine import pooled_rates, rated
-from traintime.point import Run
-from traintime.store import derived
+from traintime.measuring.machine import described, pooled_rates, rated
+from traintime.point import Run, fields
+from traintime.store import derived, records
 from traintime.store.table import table
 
 VERDICT = "application/vnd.traintime.verdict+json"  # of an executed notebook's outputs, those of `judge`
@@ -69,24 +71,35 @@ def _take_away(ended: Any) -> None:
             IPython.get_ipython().user_ns.pop(name, None)
 
 
-if shell := IPython.get_ipython():
-    shell.events.register("post_run_cell", _take_away)
 def _as_html(frame: pd.DataFrame) -> str:
     """A frame as notebooks show it, with an empty cell where a value is missing."""
     return re.sub("<td>(&lt;NA&gt;|NaN)</td>", "<td></td>", frame._repr_html_())
 
 
-
-
+if shell := IPython.get_ipython():
+    shell.events.register("post_run_cell", _take_away)
     shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, _as_html)
+
+
 # Stored runs
 
 
-def machines() -> list[str]:
-    """The machines that have stored runs: those of the book, then folders of the reader's own."""
-    of_book = derived.read("runs")
-    folders = sorted(path.name for path in paths.MEASUREMENTS.glob("*") if path.is_dir())
-    return [*of_book["machine"].unique(), *(each for each in folders if each not in set(of_book["folder"]))]
+def machines() -> pd.DataFrame:
+    """What each machine with stored runs is, and how many count: those of the book, then the reader's own folders."""
+    rows = {name: described(paths.MEASUREMENTS / folder) for name, folder in _folders().items()}
+    columns = ["cpu", "family", "model", "stepping", "cores", "memory_bytes"]
+    found = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=columns)
+    found["memory_gib"] = (found.pop("memory_bytes") / 2**30).round()
+    found["gpus"] = [", ".join(gpu["name"] for gpu in row.get("gpus", [])) for row in rows.values()]
+    return found.assign(runs=[len(_stored(name)[0]) for name in rows]).convert_dtypes()
+
+
+def _folders() -> dict[str, str]:
+    """The folder of each machine's measurements, by its name."""
+    of_book = derived.read("runs").groupby("machine", sort=False)["folder"].first().to_dict()
+    stored = (path.relative_to(paths.MEASUREMENTS) for path in records.files(paths.MEASUREMENTS))
+    own = dict.fromkeys(path.parts[0] for path in stored if not records.is_sentinel(path))
+    return of_book | {each: each for each in own if each not in of_book.values()}
 
 
 late = False  # whether runs count, too, that counted before a rule which is younger than they (verdicts.judged)
@@ -99,13 +112,12 @@ def _stored(machine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @functools.cache
 def _read(machine: str, late: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    found, spreads = derived.read("runs"), derived.read("spreads")
+    found, spreads, folders = derived.read("runs"), derived.read("spreads"), _folders()
     if machine in set(found["machine"]):
-        found = found[late | ~found["late"]]
-        found = found[found["machine"] == machine]
-        return found, spreads[spreads["machine"] == found["folder"].iloc[0]]
-    if machine not in machines():
-        raise unknown("machine", machine, machines())
+        found = found[(found["machine"] == machine) & (late | ~found["late"])]
+        return found, spreads[spreads["machine"] == folders[machine]]
+    if machine not in folders:
+        raise unknown("machine", machine, folders)
     rows = table(paths.MEASUREMENTS, machine)
     return points.that_count(rows).assign(folder=machine), points.derive_spreads(rows)
 
@@ -115,12 +127,26 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
 
     sizes: fields of a configuration and `stack`: a value, a list of values, or `...` for any. A field that is not named
     has its usual value (a stack: any), so that nothing differs that nobody thought of. Raises InputError for an unknown
-    machine, workload or field; NotMeasured where there is no such run.
+    machine, workload or field; NotMeasured where there is no such run. A warning names what of a list no machine has
+    in any run of the workload: chapters ask for more than each of them has.
     """
     found = _chosen(_stored(machine)[0], workload, sizes)
     if found.empty:
-        raise NotMeasured(f"{machine} has no run of {sizes}")
+        asked = "".join(f", {name} {'any' if value is ... else value}" for name, value in sizes.items())
+        others = ", ".join(_chosen(derived.read("steps"), workload, sizes)["machine"].unique()) or "no machine"
+        raise NotMeasured(f"{machine} has no run of {workload}{asked}; measured on: {others}")
+    if lacking := _lacking(found, sizes):
+        everywhere = _lacking(derived.read("steps").query("workload == @workload"), sizes)
+        if nowhere := [each for each in lacking if each in everywhere]:
+            warnings.warn(f"no machine has a run of {workload} with {', '.join(nowhere)}: left out", stacklevel=2)
     return found
+
+
+def _lacking(found: pd.DataFrame, sizes: dict[str, Any]) -> list[str]:
+    """What of the lists of sizes none of these runs has."""
+    lists = {name: values for name, values in sizes.items() if isinstance(values, list | tuple)}
+    pairs = [(name, one) for name, values in lists.items() for one in values]
+    return [f"{name} {one}" for name, one in pairs if not _among(_column(found, name), [one]).any()]
 
 
 def configurations(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
@@ -139,12 +165,19 @@ def _chosen(found: pd.DataFrame, workload: str, sizes: dict[str, Any]) -> pd.Dat
     if strange := sizes.keys() - usual.keys():
         raise unknown("size", min(strange), sorted(usual))
     for name, value in {"workload": workload, **usual, **sizes}.items():
-        column = found.get("threads_asked" if name == "threads" else name)
-        if value is ... or column is None:
-            continue
-        values = [value] if value is None or np.isscalar(value) else list(value)
-        found = found[column.isin(values) | (column.isna() & (None in values))]
+        column = _column(found, name)
+        if value is not ... and column is not None:
+            found = found[_among(column, [value] if value is None or np.isscalar(value) else list(value))]
     return found
+
+
+def _column(found: pd.DataFrame, name: str) -> "pd.Series[Any] | None":
+    """What runs were asked to have in a field; None where all have its usual value."""
+    return found.get("threads_asked" if name == "threads" else name)
+
+
+def _among(column: "pd.Series[Any]", values: list[Any]) -> "pd.Series[bool]":
+    return column.isin(values) | (column.isna() & (None in values))
 
 
 def every_run(machine: str, sentinel: bool = False) -> pd.DataFrame:
@@ -192,7 +225,8 @@ def same_rounds(found: pd.DataFrame, by: str, *values: Any, each: str = "stack")
     found = found[found[by].isin(wanted)]
     found = found[found.groupby(["folder", each, "sweep", "round"])[by].transform("nunique") == len(wanted)]
     if found.empty:
-        raise NotMeasured(f"no round has measured {by} {', '.join(map(str, sorted(wanted)))} together")
+        all_of = f"{by} {', '.join(map(str, sorted(wanted)))} together" if wanted else f"any {by}: there are no runs"
+        raise NotMeasured(f"no round has measured {all_of}")
     return found
 
 
@@ -219,8 +253,10 @@ def interval(
     for name, group in found.groupby(each):
         step = dict(list(group.groupby(by)))
         if mixed := [runs for runs in step.values() if len(runs[["stack", "key"]].drop_duplicates()) > 1]:
-            keys = sorted(mixed[0]["key"].unique())
-            raise InputError("by", by, f"has runs of several configurations in one: {keys}", "Choose fewer runs.")
+            asked = mixed[0].rename(columns={"threads": "", "threads_asked": "threads"})
+            asked = asked[asked.columns.intersection(["stack", "workload", *fields()])]
+            problem = f"pools runs that differ in {', '.join(asked.columns[asked.nunique(dropna=False) > 1])}"
+            raise InputError("by", by, problem, "Name that in by= or each=, or choose fewer runs.")
         spreads = [_spread(runs["machine"].iloc[0], runs["stack"].iloc[0], value) for runs in step.values()]
         series = [points.runs(runs.assign(machine=runs["folder"]), value) for runs in step.values()]
         index = pd.MultiIndex.from_tuples(step, names=by) if isinstance(by, list) else pd.Index(step, name=by)
@@ -266,7 +302,11 @@ def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spe
     """Whether every interval lies between two limits.
 
     One that lies outside refutes it, although it is one of several (Interval.one_of). spec: how a figure is written.
+    Raises InputError where `found` has no columns as `interval` gives them.
     """
+    if lacking := {"value", "low", "high", "degrees"} - {*getattr(found, "columns", ())}:
+        problem, remedy = f"has no column {', '.join(sorted(lacking))}", "Pass a frame as lab.interval gives it."
+        raise InputError("found", type(found).__name__, problem, remedy)
     intervals = {row.Index: Estimated(row.value, row.low, row.high, row.degrees) for row in found.itertuples()}
     inside = [low < one.low and one.high < high for one in intervals.values()]
     wide = {name: one.one_of(len(intervals)) for name, one in intervals.items()}
@@ -274,16 +314,12 @@ def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spe
     holds = False if refuting else True if all(inside) else None
     texts = [f"{name} {one.text(spec)}" for name, one in intervals.items()]
     if len(texts) > FEW:
-        margins = {name: _margin(intervals[name], low, high) for name in refuting or intervals}
+        named = ((name, intervals[name]) for name in refuting or intervals)
+        margins = {name: np.nan_to_num(min(one.low - low, high - one.high)) for name, one in named}
         deciding = min(margins, key=margins.__getitem__)
         how = "farthest" if refuting else "closest"
         texts = [f"{deciding} {intervals[deciding].text(spec)}, the {how} of {len(intervals)}"]
     return Verdict(holds, "; ".join(texts))
-
-
-def _margin(one: Estimated, low: float, high: float) -> float:
-    """How far inside two limits an interval lies."""
-    return 0.0 if np.isnan(one.low) else min(one.low - low, high - one.high)
 
 
 def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on: str = "") -> None:
@@ -292,7 +328,10 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on:
     claim: its label; source: who claims it ("S0, C3": the third claim of source S0); on: where it rests on one
     machine's runs alone, whatever machine the notebook is run on, the name of that machine; where it needs no runs,
     "published figures" or "arithmetic". A claim may be judged twice, on one of these and on the notebook's machine.
+    Raises InputError for what is no Verdict.
     """
+    if not isinstance(verdict, Verdict):
+        raise InputError("verdict", verdict, "is no lab.Verdict", "Pass lab.between(…), or lab.Verdict(holds, figure).")
     sentence = " ".join(sentence.split())  # it may fill several lines
     said = f"**{verdict}**: {sentence} ({verdict.figure})"
     kept = {"claim": claim, "sentence": sentence, "source": source, "on": on}

@@ -49,10 +49,18 @@ def known(monkeypatch):
 def test_a_field_that_is_not_named_has_its_usual_value(known):
     known(made((100, 1, 1.0), (8, 1, 2.0)), made((7, 1, 3.0), by="vocabulary"), made((100, 1, 4.0), stack="2026-jax"))
     assert runs("made-up")["median_s"].tolist() == [1.0, 4.0]
-    assert runs("made-up", batch=[8, 100], stack="numpy")["median_s"].tolist() == [1.0, 2.0]
+    with pytest.warns(UserWarning, match="no machine has a run of rnn with batch 7, stack numpi: left out"):
+        found = runs("made-up", batch=[7, 8, 32, 100], stack=["numpy", "numpi", "2026-torch"])
+    assert found["median_s"].tolist() == [1.0, 2.0]
     assert runs("made-up", batch=range(9))["median_s"].tolist() == [2.0]
     assert runs("made-up", batch=..., vocabulary=...)["median_s"].tolist() == [1.0, 2.0, 3.0, 4.0]
-    assert runs("made-up", words=[None, 25])["median_s"].tolist() == [1.0, 4.0]
+    assert runs("made-up", words=[None])["median_s"].tolist() == [1.0, 4.0]
+
+
+def test_a_table_tells_what_each_machine_is():
+    found = lab.machines().loc["machine F"]
+    assert (found["cores"], found["memory_gib"], found["gpus"]) == (16, 126, "NVIDIA H200")
+    assert found["runs"] == len(lab._stored("machine F")[0])
 
 
 def test_every_run_has_those_by_older_code_too_and_the_sentinels_are_apart():
@@ -66,10 +74,10 @@ def test_every_run_has_those_by_older_code_too_and_the_sentinels_are_apart():
 
 def test_what_has_no_runs_is_not_measured(known):
     known(made((100, 1, 1.0)))
-    with pytest.raises(NotMeasured, match=r"made-up has no run of \{'batch': 7\}"):
-        runs("made-up", batch=7)
-    with pytest.raises(NotMeasured):
-        runs("machine G", vocabulary=12_345)
+    with pytest.raises(NotMeasured, match=r"made-up has no run of rnn, batch 7, length any; measured on: no machine"):
+        runs("made-up", batch=7, length=...)
+    with pytest.raises(NotMeasured, match=r"machine G .* kernel cudnn; measured on: machine F$"):
+        runs("machine G", device="gpu", kernel="cudnn")
 
 
 def test_a_cell_with_an_error_of_ours_leaves_nothing_to_judge_by_and_a_missing_value_is_an_empty_cell():
@@ -104,6 +112,7 @@ def test_a_folder_of_the_readers_own_is_a_machine(tmp_path, monkeypatch):
         place.write_text(place.read_text().replace(folder, "mine"))
     monkeypatch.setattr(paths, "MEASUREMENTS", tmp_path)
     mine = runs("mine", batch=..., vocabulary=...)
+    assert lab.machines().loc["mine", "runs"] == len(lab._stored("mine")[0])
     assert sorted(mine["median_s"]) == pytest.approx(sorted(stored["median_s"]), rel=1e-5)
     sure = [interval(found, "vocabulary", lambda t: t.sum(axis=1)) for found in (mine, stored) if "batch" in found]
     np.testing.assert_allclose(sure[0]["value"], sure[1]["value"], rtol=1e-5)
@@ -121,6 +130,8 @@ def test_only_rounds_that_measured_everything_are_compared():
     assert same_rounds(pd.concat([found, elsewhere]), "batch", 8, 32)["median_s"].tolist() == [2.0, 3.0]
     with pytest.raises(NotMeasured, match=r"no round has measured batch 8, 32, 100 together"):
         same_rounds(found, "batch")
+    with pytest.raises(NotMeasured, match="no round has measured any batch: there are no runs"):
+        same_rounds(found[:0], "batch")
 
 
 def test_the_rates_of_a_machine_are_medians_over_all_times_and_every_repeat(known, monkeypatch):
@@ -206,7 +217,7 @@ def test_a_row_may_be_a_whole_machine_and_a_missing_step_leaves_a_row_out(known)
 
 def test_what_differs_in_more_than_it_is_said_to_is_not_pooled(known):
     found = known(made((8, 1, 1.0), (100, 1, 3.0)), made((7, 1, 2.0), by="vocabulary"))
-    with pytest.raises(InputError, match="several configurations in one"):
+    with pytest.raises(InputError, match=r"runs that differ in vocabulary\. Name that in by= or each="):
         interval(found, "batch", lambda t: t[8])
 
 
@@ -250,15 +261,22 @@ def test_a_verdict_is_shown_and_kept(monkeypatch):
     monkeypatch.setattr(lab, "display", lambda data, raw: shown.append(data))
     judge("batch-size.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
     assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (numpy 3)"
-    kept = {
-        "claim": "batch-size.2",
-        "sentence": "Larger is faster.",
-        "source": "S0, C3",
-        "on": "",
-        "verdict": "holds",
-        "figure": "numpy 3",
-    }
-    assert shown[0][lab.VERDICT] == kept
+    kept = {"claim": "batch-size.2", "sentence": "Larger is faster.", "source": "S0, C3", "on": ""}
+    assert shown[0][lab.VERDICT] == kept | {"verdict": "holds", "figure": "numpy 3"}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: judge("batch-size.2", "It is so.", True), r"verdict: True is no .* Pass lab\.between"),
+        (lambda: between(1.5), "found: 'float' has no column degrees, high, low, value"),
+        (lambda: between(sure((1.1, 1.5, 2.0))["value"]), "found: 'Series' has no column"),
+        (lambda: between(sure((1.1, 1.5, 2.0)).drop(columns="degrees")), r"'DataFrame' has no column degrees\."),
+    ],
+)
+def test_what_is_no_verdict_or_no_intervals_is_refused_with_what_to_pass(call, said):
+    with pytest.raises(InputError, match=said):
+        call()
 
 
 # A step, here
