@@ -127,8 +127,8 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
 
     sizes: fields of a configuration and `stack`: a value, a list of values, or `...` for any. A field that is not named
     has its usual value (a stack: any), so that nothing differs that nobody thought of. Raises InputError for an unknown
-    machine, workload or field; NotMeasured where there is no such run. A warning names what of a list no machine has:
-    chapters ask for more than each of them has.
+    machine, workload or field; NotMeasured where there is no such run. A warning names what of a list no machine has
+    in any run of the workload: chapters ask for more than each of them has.
     """
     found = _chosen(_stored(machine)[0], workload, sizes)
     if found.empty:
@@ -136,7 +136,7 @@ def runs(machine: str, workload: str = "rnn", **sizes: Any) -> pd.DataFrame:
         others = ", ".join(_chosen(derived.read("steps"), workload, sizes)["machine"].unique()) or "no machine"
         raise NotMeasured(f"{machine} has no run of {workload}{asked}; measured on: {others}")
     if lacking := _lacking(found, sizes):
-        everywhere = _lacking(_chosen(derived.read("steps"), workload, sizes), sizes)
+        everywhere = _lacking(derived.read("steps").query("workload == @workload"), sizes)
         if nowhere := [each for each in lacking if each in everywhere]:
             warnings.warn(f"no machine has a run of {workload} with {', '.join(nowhere)}: left out", stacklevel=2)
     return found

@@ -139,4 +139,4 @@ def test_what_is_printed_what_is_fitted_and_what_predicts_are_one_formula(shape)
     for place, row in rows.iterrows():
         assert value_of(expression, row, coefficients) == pytest.approx(seconds[place], rel=1e-9)
     fit = formula.fit(shape, rows, seconds, unchanged(seconds))
-    assert fit.parts(rows).sum(axis=1) == pytest.approx(seconds, rel=1e-6)
+    assert fit.parts(rows).sum(axis=1).to_numpy() == pytest.approx(seconds, rel=1e-6)

@@ -50,7 +50,7 @@ def test_a_field_that_is_not_named_has_its_usual_value(known):
     known(made((100, 1, 1.0), (8, 1, 2.0)), made((7, 1, 3.0), by="vocabulary"), made((100, 1, 4.0), stack="2026-jax"))
     assert runs("made-up")["median_s"].tolist() == [1.0, 4.0]
     with pytest.warns(UserWarning, match="no machine has a run of rnn with batch 7, stack numpi: left out"):
-        found = runs("made-up", batch=[7, 8, 100], stack=["numpy", "numpi"])
+        found = runs("made-up", batch=[7, 8, 32, 100], stack=["numpy", "numpi", "2026-torch"])
     assert found["median_s"].tolist() == [1.0, 2.0]
     assert runs("made-up", batch=range(9))["median_s"].tolist() == [2.0]
     assert runs("made-up", batch=..., vocabulary=...)["median_s"].tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -74,10 +74,10 @@ def test_every_run_has_those_by_older_code_too_and_the_sentinels_are_apart():
 
 def test_what_has_no_runs_is_not_measured(known):
     known(made((100, 1, 1.0)))
-    with pytest.raises(NotMeasured, match=r"made-up has no run of \{'batch': 7\}"):
-        runs("made-up", batch=7)
-    with pytest.raises(NotMeasured):
-        runs("machine G", vocabulary=12_345)
+    with pytest.raises(NotMeasured, match=r"made-up has no run of rnn, batch 7, length any; measured on: no machine"):
+        runs("made-up", batch=7, length=...)
+    with pytest.raises(NotMeasured, match=r"machine G .* kernel cudnn; measured on: machine F$"):
+        runs("machine G", device="gpu", kernel="cudnn")
 
 
 def test_a_cell_with_an_error_of_ours_leaves_nothing_to_judge_by_and_a_missing_value_is_an_empty_cell():
