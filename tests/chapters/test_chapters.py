@@ -72,7 +72,7 @@ def test_a_chapter_has_its_boxes_and_exercises_with_solutions(chapter):
     text = "\n".join(source for _, source in sources(chapter, "markdown"))
     assert text.count(":::{admonition} Take away") == 1
     assert sum("hide-cell" in tags for tags, _ in sources(chapter, "code")) + text.count(":::{dropdown} ") >= 3
-    assert sum("page.evidence(" in source for _, source in sources(chapter, "code")) == 1
+    assert sum(f'page.evidence("{chapter[3:]}")' in source for _, source in sources(chapter, "code")) == 1
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -38,8 +38,8 @@ def data_link(table: pd.DataFrame, name: str) -> HTML:
 
 
 def evidence(chapter: str) -> HTML:
-    """The end of a chapter ("03"), folded: its claims, with verdict and deciding figure on each machine."""
-    claims = [claim for claim in verdicts.claims().values() if claim.chapter.startswith(chapter)]
+    """The end of a chapter ("vocabulary"), folded: its claims, with verdict and deciding figure on each machine."""
+    claims = [claim for claim in verdicts.claims().values() if claim.chapter[3:] == chapter]
     rows = [[one.label, f"{one.sentence} *({one.source})*", "<br>".join(verdicts.said(one.label))] for one in claims]
     said = "What this chapter claims, with a verdict for each machine"
     return table(["", "claim", "measured"], rows, right=False, fold=said)
