@@ -61,3 +61,16 @@ def test_it_is_used_with_the_keyboard(form):
         names.append(form.page.evaluate("document.activeElement.name"))
         form.page.keyboard.press("Tab")
     assert names == list(GIVEN)
+
+
+def test_the_answer_of_a_model_is_whole_on_a_phone_and_its_lines_go_on_under_their_second_column(visit, html):
+    answer = visit((html / "index.html").as_uri(), viewport={"width": 390, "height": 844}).locator(".answer pre")
+    assert answer.evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert answer.locator("span.hll").first.bounding_box()["height"] > 30  # two lines at least
+
+
+def test_each_question_leads_to_a_section_that_is_there(html):
+    text = (html / "index.html").read_text()
+    for page, anchor in (sections := re.findall(r'href="([^"#:]*\.html)#([^"=]+)"', text)):
+        assert f'id="{anchor}"' in (html / page).read_text(), (page, anchor)
+    assert len(sections) > 10

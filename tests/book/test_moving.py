@@ -134,20 +134,6 @@ def test_keys_move_a_slider_and_the_reading(opened):
     assert reading(tab) != before
 
 
-def test_keys_go_from_one_measured_point_to_the_next(opened):
-    tab, values = opened(), []
-    tab.locator("#moving-axis").focus()
-    tab.keyboard.press("Tab")
-    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight"):
-        tab.keyboard.press(key)
-        values.append(int(tab.evaluate("document.activeElement.dataset.value")))
-        assert reading(tab).startswith(f"{values[-1]:,} rows: ")
-        assert "ms measured" in reading(tab)
-    here = moving.fitted(MACHINE)["2026-tensorflow"][0].query("batch == 100 and length == 25")
-    sizes = sorted(here["vocabulary"])
-    assert values == [sizes[0], sizes[1], sizes[2], sizes[1], sizes[-1], sizes[-1]]
-
-
 def test_the_pointer_moves_it(opened):
     tab = opened()
     plot = tab.locator(".moving svg").bounding_box()

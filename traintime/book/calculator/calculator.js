@@ -21,9 +21,9 @@ const CHANGES = [
   {name: "embedding", words: "Half the numbers in each row", page: "04-vocabulary", times: {embedding: 0.5}},
 ];
 const WORTH = 1.05;  // how many times as fast an epoch has to become for a change to be shown
-const NAMED = 2;  // how far off the worst prediction for a machine and stack has to be for an answer to name it
 const NUMBERS = Object.keys(DATA.numbers), RATES = DATA.rates;
-const SELECTS = Object.keys(DATA.choices);
+const SELECTS = Object.keys(DATA.choices), NEAR = DATA.near;
+const SIZES = DATA.set.filter((name) => name in DATA.numbers);
 const TERMS = Object.keys(DATA.terms), PARTS = Object.keys(DATA.parts);
 
 // The answer
@@ -42,37 +42,54 @@ function costsOf({machine, stack, gflops, gbytes}) {
   return Object.fromEntries(Object.entries(DATA.costs[machine][stack]).map(costs));
 }
 
-// The step with these settings as it was measured, s: undefined where nobody did.
-function measured(settings) {
-  const row = rowsOf(settings).find((row) => DATA.set.every((name, place) => row[place] === settings[name]));
-  const from = (place) => ({value: row[place], low: row[place + 1] ?? NaN, high: row[place + 2] ?? NaN});
-  const first = DATA.set.length;
-  return row && {...from(first), runs: row[first + 3], mean: from(first + 4)};
+// The measured steps of a machine and stack: settings (at), the step, the mean step, of which an epoch is made, and the
+// logarithms of the factors by which the formula missed both.
+const STEPS = {};
+function stepsOf({machine, stack}) {
+  return STEPS[`${machine} ${stack}`] ??= (DATA.measured[machine]?.[stack] ?? []).map((row) => {
+    const at = {machine, stack, ...Object.fromEntries(DATA.set.map((name, place) => [name, row[place]]))};
+    const from = (place) => ({value: row[place], low: row[place + 1] ?? NaN, high: row[place + 2] ?? NaN});
+    const first = DATA.set.length, step = {...from(first), runs: row[first + 3]}, mean = from(first + 4);
+    const predicted = byFormula({...DATA.usual, ...at}).step.value;
+    return {at, step, mean, missed: [step, mean].map((took) => Math.log(took.value / predicted))};
+  });
 }
-const rowsOf = ({machine, stack}) => DATA.measured[machine]?.[stack] ?? [];
-// A predicted duration as it follows from the mean of the measured steps.
-const fromMeasured = ({measured, step}, predicted) => scaled(measured.mean, predicted.value / step.value);
 
-function answer(settings, withChanges = true) {
+function byFormula(settings) {
   const costs = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
-  const done = work[how](settings), each = parts(done, costs.seconds), count = steps(settings);
+  const done = work[how](settings), each = parts(done, costs.seconds);
   const ofPart = (part) => TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0);
-  const by = Object.fromEntries(PARTS.map((part) => [part, ofPart(part)]));
-  const inAll = within(epoch(each, settings), costs.error);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
   const idle = DATA.machines[settings.machine].card ? DATA.context : held.idle;
-  const found = {
+  return {
     step: within(TERMS.reduce((sum, name) => sum + each[name], 0), costs.error),
-    epoch: inAll,
-    total: scaled(inAll, settings.epochs),
+    epoch: within(epoch(each, settings), costs.error),
     peak: within(peak(done, {...held, idle, copies: held.copies[how]}), held.error),
-    steps: count,
-    parts: by,
-    work: done,
-    limit: PARTS.reduce((most, name) => (by[name] > by[most] ? name : most)),
+    parts: Object.fromEntries(PARTS.map((part) => [part, ofPart(part)])),
     error: costs.error,
-    measured: measured(settings),
   };
+}
+
+// near.py: how far measured settings are from others, and what the steps near them make of the formula's answer.
+const apart = (at, settings) => SIZES.reduce((sum, name) => sum + Math.abs(Math.log(at[name] / settings[name])), 0) +
+  NEAR.far * NEAR.ways.filter((name) => at[name] !== settings[name]).length;
+
+function fromSteps(settings, {step, epoch, error}) {
+  const rows = stepsOf(settings), far = rows.map(({at}) => apart(at, settings)), least = Math.min(...far);
+  if (!rows.length) return {step, epoch};
+  const nearest = rows[far.indexOf(least)], measured = nearest.step;
+  if (!least) return {nearest, measured, step: measured, epoch: scaled(nearest.mean, epoch.value / step.value)};
+  const spread = NEAR.spread[DATA.machines[settings.machine].card ? NEAR.cards : settings.stack];
+  const off = Math.min(error, Math.hypot(NEAR.repeat[settings.stack], Math.sqrt(spread * least)));
+  const weighed = (of) => rows.reduce((sum, row, place) => sum + of(row) * far[place] ** -NEAR.power, 0);
+  const [stepBy, epochBy] = [0, 1].map((which) => Math.exp(weighed((row) => row.missed[which]) / weighed(() => 1)));
+  return {nearest, step: within(step.value * stepBy, off), epoch: within(epoch.value * epochBy, off)};
+}
+
+function answer(settings, withChanges = true) {
+  const formula = byFormula(settings), found = {...fromSteps(settings, formula), formula, peak: formula.peak};
+  found.total = scaled(found.epoch, settings.epochs);
+  found.limit = PARTS.reduce((most, name) => (formula.parts[name] > formula.parts[most] ? name : most));
   if (withChanges) found.changes = worthwhile(settings, found);
   return found;
 }
@@ -93,13 +110,12 @@ function changed(settings, change) {
 }
 
 function worthwhile(settings, found) {
-  const lasts = (one, known) => (known ? fromMeasured(one, one.epoch) : one.epoch).value; // known: both were measured
   return CHANGES
     .map((change) => ({change, settings: changed(settings, change)}))
     .filter((each) => each.settings)
     .map((each) => {
-      const there = answer(each.settings, false), known = Boolean(found.measured && there.measured);
-      return {...each, known, factor: lasts(found, known) / lasts(there, known)};
+      const there = answer(each.settings, false);
+      return {...each, known: found.measured && there.measured, factor: found.epoch.value / there.epoch.value};
     })
     .filter((each) => each.factor >= WORTH)
     .sort((one, other) => other.factor - one.factor);
@@ -122,10 +138,6 @@ function milliseconds({value, low, high, runs}) {
   const often = `${runs} run${runs === 1 ? "" : "s"}`;
   return [`${took} ms`, low > 0 ? `${from} to ${to}, ${often}` : often];
 }
-// How far off a prediction is, as a factor and in words; ratio: of measured to predicted.
-const far = (ratio) => Math.max(ratio, 1 / ratio);
-const missed = (ratio) =>
-  far(ratio) < 1.05 ? "within 5\u00a0%" : `${times(far(ratio))} too ${ratio > 1 ? "short" : "long"}`;
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
 const level = percent(DATA.level);
@@ -142,40 +154,11 @@ function element(kind, attributes = {}, ...inside) {
   return made;
 }
 
-// How far the formula misses what was measured
-
-// Each measured step, and how many times as long as predicted it took; the worst miss first.
-const MISSES = Object.entries(DATA.measured).flatMap(([machine, stacks]) => Object.entries(stacks).flatMap(
-  ([stack, rows]) => rows.map((row) => {
-    const at = {machine, stack, ...Object.fromEntries(DATA.set.map((name, place) => [name, row[place]]))};
-    const {step, measured} = answer({...DATA.usual, ...at}, false);
-    return {at, step, measured, ratio: measured.value / step.value};
-  }))).sort((one, other) => far(other.ratio) - far(one.ratio));
-const titleOf = (machine) => DATA.choices.machine[machine].split(" (")[0];
-
 // What differs from the sizes of the 2017 post, in words.
 function where(at) {
   const named = {frozen: "a frozen table", allocator: at.allocator, optimizer: DATA.choices.optimizer[at.optimizer]};
   const words = (name) => named[name] ?? `${name} ${counted(at[name])}`;
   return DATA.set.filter((name) => at[name] !== DATA.usual[name]).map(words).join(", ") || "the sizes of the 2017 post";
-}
-
-// Today's TensorFlow on processors that lack its instructions: how far off the formula was, and where.
-function slowWithoutVnni() {
-  const found = MISSES.filter(({at}) => at.stack === DATA.usual.stack && !DATA.machines[at.machine].vnni);
-  const [least, most] = [Math.min, Math.max].map((end) => end(...found.map(({ratio}) => ratio)).toFixed(1));
-  const ran = [...new Set(found.map(({at}) => titleOf(at.machine).replace("Machine", "machine")))].sort().join(", ");
-  return `Without AVX512-VNNI, TensorFlow took ${least} to ${most} times as long as predicted (${ran}). `;
-}
-
-function showWorst() {
-  const heads = [...place("worst").querySelectorAll("th")].map((head) => head.textContent);
-  place("worst").tBodies[0].replaceChildren(...MISSES.slice(0, 10).map(({at, step, measured, ratio}) => {
-    const took = shown(measured.value) + (measured.runs === 1 ? " (one\u00a0run)" : "");
-    const stack = at.stack.replaceAll("-", "\u2011");  // no line breaks inside of a name
-    const cells = [titleOf(at.machine), stack, where(at), took, shown(step.value), missed(ratio)];
-    return element("tr", {}, ...cells.map((cell, column) => element("td", {"data-head": heads[column]}, cell)));
-  }));
 }
 
 // Reading the fields
@@ -301,47 +284,43 @@ function update() {
   const found = answer(settings);
   showAnswer(settings, found);
   showReasons(settings, found);
-  for (const name of Object.keys(CURVES)) showCurve(name, settings, found);
-  keep(settings);
+  for (const name of Object.keys(CURVES)) showCurve(name, settings);
 }
 
 function showAnswer(settings, found) {
   const texts = {}, first = {}, known = found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
-    const predicted = found[name], inWords = shown(predicted.value, units);
-    const best = known && name !== "peak" ? fromMeasured(found, predicted) : predicted, from = best !== predicted;
-    const [value, ends] = from && name === "step" ? milliseconds(known) : [shown(best.value, units), between(best, units)];
-    const off = from && name === "step" ? `, ${missed(known.value / predicted.value)}` : "";
-    const lines = [ends, from ? `predicted: ${inWords}${off}` : ""].filter((line) => line);
+    const best = found[name], alone = found.formula.step.value;
+    const [value, ends] = known && name === "step" ? milliseconds(known) : [shown(best.value, units), between(best, units)];
+    const formula = found.nearest && name === "step" ? `by the formula alone: ${shown(alone)}` : "";
+    const lines = [ends, formula].filter((line) => line);
     for (const each of ["value", "low", "high"]) to.dataset[each] = best[each];
     to.replaceChildren(value, ...lines.map((line) => element("small", {}, line)));
     texts[name] = [value, ...lines].join(", ");
     first[name] = value;
   }
-  place("step-label").textContent = `A step, ${known ? "measured" : "predicted"}`;
+  place("step-label").textContent = `A step, ${known ? "measured" : found.nearest ? "estimated" : "predicted"}`;
   place("thin").textContent = `A step ${first.step}, an epoch ${first.epoch}, memory ${first.peak}`;
   place("total-label").textContent = settings.epochs === 1 ? "One epoch" : `All ${counted(settings.epochs)} epochs`;
   place("known").replaceChildren(...knownOf(settings, found));
-  const factor = Math.exp(DATA.z * found.error).toPrecision(2);
-  place("sure").textContent = `An epoch has ${counted(found.steps)} step${found.steps === 1 ? "" : "s"}. A prediction ` +
-    `is meant to be right within a factor of ${factor} in ${level} of cases.`;
+  const number = steps(settings);
+  place("sure").textContent = `An epoch has ${counted(number)} step${number === 1 ? "" : "s"}. ` +
+    `The range of a prediction is meant to hold the true time in ${level} of cases.`;
   say(`${place("step-label").textContent}: ${texts.step}. An epoch: ${texts.epoch}. ` +
     `${place("total-label").textContent}: ${texts.total}. Memory: ${texts.peak}. ${place("known").textContent} ` +
-    `Most of a predicted step goes to ${found.limit}.`);
+    `Most of the step goes to ${found.limit}.`);
 }
 
-// Where nothing was measured, and where the predictions for this machine and stack were worst.
-function knownOf(settings, {measured}) {
-  const {machine, stack} = settings, parts = [];
-  if (stack === DATA.usual.stack && !DATA.machines[machine].vnni) parts.push(slowWithoutVnni());
-  if (!measured && machine !== BY_RATES) parts.push("Nobody measured these sizes there. ");
-  const worst = MISSES.find(({at}) => at.machine === machine && at.stack === stack);
-  if (worst && far(worst.ratio) > NAMED) {
-    const link = element("a", {href: hashOf({...settings, ...worst.at})}, where(worst.at));
-    parts.push(`Worst miss on this machine and stack so far: ${missed(worst.ratio)}, at `, link, ".");
+// What the answer rests on.
+function knownOf(settings, {measured, nearest}) {
+  if (measured) return [];
+  if (nearest) {
+    const link = element("a", {href: hashOf({...settings, ...nearest.at})}, where(nearest.at));
+    return [`Nobody measured these sizes there. The nearest measured step took ${milliseconds(nearest.step)[0]}, at `, link,
+      ". The answer is this step, and with less weight others farther off, times the formula's ratio."];
   }
-  return parts;
+  return [settings.machine === BY_RATES ? "" : "Nobody measured this software there: by the formula alone."];
 }
 
 function showReasons(settings, found) {
@@ -353,11 +332,11 @@ function showReasons(settings, found) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;
   }
-  const limit = DATA.parts[found.limit], share = (name) => found.parts[name] / found.step.value;
+  const {formula} = found, limit = DATA.parts[found.limit], share = (name) => formula.parts[name] / formula.step.value;
   const most = element("strong", {}, `${found.limit[0].toUpperCase()}${found.limit.slice(1)}`);
-  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of a predicted step: ${limit.explanation}. `,
+  place("limit").replaceChildren(most, `, ${percent(share(found.limit))} of the step by the formula: ${limit.explanation}. `,
     element("a", {href: limit.page}, "Why"));
-  const paid = PARTS.filter((name) => found.parts[name] > 0);
+  const paid = PARTS.filter((name) => formula.parts[name] > 0);
   place("bar").replaceChildren(...paid.map((name) => {
     const one = element("span", {title: `${name}, ${percent(share(name))}`});
     one.style.flex = `${share(name)} 1 0`;
@@ -367,7 +346,7 @@ function showReasons(settings, found) {
   place("parts").replaceChildren(...PARTS.map((name) => {
     const colour = element("i", {"aria-hidden": "true"});
     colour.style.background = `var(--calculator-${name})`;
-    const seconds = found.parts[name], attributes = {"data-share": name, "data-value": seconds};
+    const seconds = share(name) * found.step.value, attributes = {"data-share": name, "data-value": seconds};
     const time = element("td", attributes, seconds ? shown(seconds) : "0");
     return element("tr", {}, element("th", {scope: "row"}, colour, name), time, element("td", {}, percent(share(name))));
   }));
@@ -376,6 +355,7 @@ function showReasons(settings, found) {
     button.addEventListener("click", () => {
       put(other);
       update();
+      keep();
     });
     const link = element("a", {href: `chapters/${change.page}.html`}, change.words);
     const effect = `: an epoch goes ${times(factor)} as fast${known ? ", measured" : ""}.`;
@@ -396,13 +376,12 @@ function say(text) {
   speaking = setTimeout(() => { place("status").textContent = text; }, 700);
 }
 
-let speaking = 0, keeping = 0, touched = false;
-function keep(settings) {
-  const hash = hashOf(settings), link = location.href.split("#")[0] + hash;
-  document.getElementById("calculator-link").value = link;
+// A page as it was opened keeps the address that it was opened by; one that was changed has its settings there.
+let speaking = 0, keeping = 0;
+function keep() {
   clearTimeout(keeping);
-  // A page as it was opened keeps the address that it was opened by.
-  if (touched) keeping = setTimeout(() => history.replaceState(null, "", hash), 250);
+  if (calculator.dataset.state === "wrong") return;
+  keeping = setTimeout(() => history.replaceState(null, "", hashOf(read().settings)), 250);
 }
 
 // What happens when
@@ -415,38 +394,16 @@ function load() {
 }
 
 form.addEventListener("input", (event) => {
-  touched = true;
   if (!event.target.matches("[data-slider]")) update();
+  keep();
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("hashchange", () => { if (location.hash.includes("=")) load(); });
-calculator.addEventListener("click", () => { touched = true; });
-place("reset").addEventListener("click", () => {
-  history.replaceState(null, "", location.href.split("#")[0]);
-  touched = false;
-  load();
-  field("vocabulary").focus();
-});
-place("copy").addEventListener("click", async () => {
-  const link = document.getElementById("calculator-link");
-  let copied;
-  try {
-    await navigator.clipboard.writeText(link.value);
-    copied = true;
-  } catch {
-    link.select();
-    copied = document.execCommand("copy");
-  }
-  place("copy").textContent = copied ? "Copied" : "Mark it and copy";
-  setTimeout(() => { place("copy").textContent = "Copy the link"; }, 2500);
-});
-document.getElementById("calculator-link").addEventListener("focus", (event) => event.target.select());
 
 // For tests, and for whoever likes a console better than a form.
-window.traintime = {answer: (settings = read().settings) => answer(settings), settings: () => read().settings, shown};
+window.traintime = {answer: (settings = read().settings) => answer(settings), settings: () => read().settings};
 for (const name of SELECTS) {
   field(name).append(...Object.entries(DATA.choices[name]).map(([value, title]) => new Option(title, value)));
 }
-showWorst();
 calculator.hidden = false;
 load();

@@ -20,8 +20,9 @@ from traintime.workloads.rnn import Rnn
 BY_RATES = "rates"  # a machine that is none of ours
 DEFERRED = "adam-deferred"
 STACK, THEIRS = "2026-tensorflow", "2017-theano"  # what the page starts with; the 2017 post's
-VNNI = {"avx512_vnni", "avx_vnni"}  # instruction sets for which today's TensorFlow turns oneDNN on
-WITHOUT_VNNI = ("i7-7700", "i7-7700K", "i7-8700K", "Ryzen-5-3600", "Ryzen-9-5950X")  # of the data sheets' processors
+# Of the data sheets' processors, those for which today's TensorFlow leaves oneDNN off.
+WITHOUT_VNNI = ("i7-7700", "i7-7700K", "i7-8700K", "Ryzen-5-3600", "Ryzen-9-5950X")
+SLOWER = " TensorFlow 2.21 may take longer: it has faster code for processors with AVX512-VNNI, which this one lacks."
 
 
 class Number(NamedTuple):
@@ -54,11 +55,11 @@ ALLOCATOR_NAMES = {USUAL: "glibc, the usual one on Linux", KEEPS: "tcmalloc, whi
 SET = (*SIZES, "optimizer", "frozen", "allocator")
 
 
+@functools.cache
 def machines() -> dict[str, dict[str, Any]]:
     """Machines whose processor we measured, then devices with a data sheet, our own card first, then the reader's.
 
-    title, about: text; vnni: whether it is known not to lack VNNI; memory: bytes, where they are known; card: whether
-    it is a GPU.
+    title, about: text; memory: bytes, where they are known; card: whether it is a GPU.
     """
     found, (with_card, own_card) = {}, OURS
     titles = {name: title[0].upper() + title[1:] for name, title in known.titles().items()}
@@ -69,22 +70,21 @@ def machines() -> dict[str, dict[str, Any]]:
             f"and {rates.bytes / 1e9:.0f} GB a second."
         )
         title = f"{titles[name]} ({described.cpu.replace('(R)', '')}, {described.cores} cores)"
-        vnni = bool({*described.instruction_sets} & VNNI)
-        found[name] = {"title": title, "about": about, "vnni": vnni, "memory": described.memory_bytes}
+        found[name] = {"title": title, "about": about, "memory": described.memory_bytes}
     has = costs.sheets().groupby("device", sort=False)["name"].agg(set)
     devices = [device for device, names in has.items() if names >= REACHED.keys()]
     for device in sorted(devices, key=lambda name: name != own_card):
         card, of_processors = costs.is_card(device), "efficiency factors that the software showed on processors"
         what, by = ("GPU", "costs fitted to times on cards") if card else ("processor", of_processors)
         title = f"{titles[with_card]}, {device}" if device == own_card else device
-        title, about = f"{title} ({what}, by its data sheet)", f"Predicted from its data sheet, with {by}."
-        found[device] = {"title": title, "about": about, "vnni": device not in WITHOUT_VNNI, "card": card}
+        about = f"Predicted from its data sheet, with {by}.{SLOWER if device in WITHOUT_VNNI else ''}"
+        found[device] = {"title": f"{title} ({what}, by its data sheet)", "about": about, "card": card}
     arithmetic, moved = (f"{100 * share:.0f}\u00a0%" for share in REACHED.values())
     about = (
         f"Give what your machine reaches, not what its data sheet promises: of that we take {arithmetic} for "
         f"arithmetic and {moved} for memory. The software's efficiency factors come from processors, not from cards."
     )
-    return found | {BY_RATES: {"title": "Another machine, by its rates", "about": about, "vnni": False}}
+    return found | {BY_RATES: {"title": "Another machine, by its rates", "about": about}}
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-// An epoch's time against one size: SVG by hand, its words, and the same in numbers. Works on what calculator.js has.
+// An epoch's time against one size: SVG by hand, and its words. Works on what calculator.js has.
 
 const W = 360, H = 230, LEFT = 56, RIGHT = 12, TOP = 24, BOTTOM = 42;
 const MINUTE = 60, HOUR = 3600, DAY = 86400, YEAR = 365.25 * DAY;
@@ -26,34 +26,21 @@ function svg(kind, attributes, text) {
   return made;
 }
 
-function showCurve(name, settings, mine) {
+function showCurve(name, settings) {
   const [from, axis] = CURVES[name], own = settings[name], least = Math.min(from, own);
   // No batch is larger than the data; and an axis has two ends.
   const most = Math.min(DATA.numbers[name].highest, name === "batch" ? settings.sentences : Infinity);
   const highest = Math.max(most, 2 * least), last = Math.max(most, own);
-  const at = (value) => ({x: value, ...answer({...settings, [name]: value}, false).epoch});
-  const spread = Array.from({length: 73}, (_, index) => Math.round(least * (last / least) ** (index / 72)));
-  const points = [...new Set(spread)].map(at), ticks = [];
-  for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) ticks.push(tick);
-  const epochAt = (value) => {
-    const found = answer({...settings, [name]: value}, false);
-    return found.measured?.value && {x: value, ...fromMeasured(found, found.epoch)};
+  const at = (size) => {
+    const {epoch: {value, low, high}, measured} = answer({...settings, [name]: size}, false);
+    return {x: size, value, low: low || value, high: high || value, measured};  // a single run has no interval
   };
-  const marked = epochAt(own) || {x: own, ...mine.epoch}, place = DATA.set.indexOf(name);
-  const sizes = [...new Set(rowsOf(settings).map((row) => row[place]))];
-  const known = sizes.map(epochAt).filter((one) => one && one.x >= least && one.x <= last);
-  const picture = curveOf(points, marked, [least, highest], ticks, axis, known);
-
-  const whole = ticks.filter((tick) => tick <= last);
-  const listed = [...new Set([least, ...whole, last, own])].sort((one, other) => one - other).map(at);
-  const table = tableOf(listed, own, axis, `${DATA.numbers[name].label}: how long an epoch takes by the formula`);
-  const around = calculator.querySelector(`[data-curve="${name}"]`), details = around.querySelector("details");
-  if (details) {
-    around.querySelector("svg").replaceWith(picture);
-    details.replaceChildren(details.firstElementChild, table);
-  } else {
-    around.append(picture, element("details", {}, element("summary", {}, "In numbers"), table));
-  }
+  const spread = Array.from({length: 73}, (_, index) => Math.round(least * (last / least) ** (index / 72)));
+  const sizes = stepsOf(settings).map((one) => one.at[name]).filter((size) => size >= least && size <= last);
+  const points = [...new Set([...spread, ...sizes, own])].sort((one, other) => one - other).map(at), ticks = [];
+  for (let tick = 10 ** Math.ceil(Math.log10(least)); tick <= highest; tick *= 10) ticks.push(tick);
+  const picture = curveOf(points, at(own), [least, highest], ticks, axis, points.filter((one) => one.measured));
+  calculator.querySelector(`[data-curve="${name}"]`).replaceChildren(picture);
 }
 
 function curveOf(points, own, [least, highest], ticks, axis, known) {
@@ -99,15 +86,4 @@ function curveOf(points, own, [least, highest], ticks, axis, known) {
   const where = {x: left + (right ? 9 : -9), y: height + (above ? -9 : 19), "text-anchor": right ? "start" : "end"};
   put("text", {class: "yours", ...where}, `yours: ${shown(own.value)}`);
   return picture;
-}
-
-function tableOf(points, own, axis, title) {
-  const heads = [axis, "an epoch", `${level} interval`].map((text) => element("th", {scope: "col"}, text));
-  const rows = points.map((point) => {
-    const value = counted(point.x) + (point.x === own ? " (yours)" : "");
-    const cells = [shown(point.value), between(point)].map((text) => element("td", {}, text));
-    return element("tr", {}, element("th", {scope: "row"}, value), ...cells);
-  });
-  const caption = element("caption", {}, title), head = element("thead", {}, element("tr", {}, ...heads));
-  return element("table", {class: "calculator-parts"}, caption, head, element("tbody", {}, ...rows));
 }

@@ -56,7 +56,7 @@ function start(root) {
   const {sizes, lines} = JSON.parse(root.querySelector("script").textContent);
   const [lineSelect, axisSelect] = root.querySelectorAll("select"), sliders = [...root.querySelectorAll("input")];
   const plot = root.querySelector("svg"), reading = root.querySelector(".moving-reading");
-  let x, y, marker, spots = [];  // of what is drawn: its scales, and what moves in it
+  let x, y, marker;  // of what is drawn: its scales, and what moves in it
 
   const chosen = () => lines[lineSelect.selectedIndex], axis = () => axisSelect.selectedIndex;
   const at = () => sliders.map((slider, size) => sizes[size].stops[slider.value]);
@@ -109,22 +109,18 @@ function start(root) {
     if (mine.length) ground.append(line(path(mine), LINE, 2.4));
 
     marker = svg("g", {"aria-hidden": true});
-    spots = onAxis(chosen()).map((point) => {
-      const [low, high] = point.slice(n + 1), value = point[axis()], [left, height] = spot(point);
+    const spots = onAxis(chosen()).map((point) => {
+      const [low, high] = point.slice(n + 1), [left, height] = spot(point);
       const end = (seconds) => `M${left - 4} ${y(seconds)}h8`;
       const bar = low === null ? "" : `${end(low)}${end(high)}M${left} ${y(low)}V${y(high)}`;
-      const inside = [line(bar, "currentColor", 1.4), circle(left, height, 5, "fill: currentColor")];
-      const label = `Measured at ${counted(value)} ${unit}`;
-      const made = svg("g", {role: "img", "aria-label": label, "data-value": value}, inside);
-      made.addEventListener("focus", () => choose(value));
-      return made;
+      return svg("g", {"aria-hidden": true}, [line(bar, "currentColor", 1.4), circle(left, height, 5, "fill: currentColor")]);
     });
     plot.replaceChildren(ground, marker, ...spots);
     show();
   }
 
   function show() {
-    const here = at(), value = here[axis()], left = x(value);
+    const here = at(), left = x(here[axis()]);
     marker.replaceChildren(
       line(`M${left} ${TOP}V${plot.clientHeight - BOTTOM}`, "currentColor", 1, "stroke-dasharray: 3 3"),
       circle(left, y(predicted(chosen(), here)), 8, `fill: none; stroke: ${LINE}; stroke-width: 2.4`),
@@ -134,22 +130,16 @@ function start(root) {
       slider.setAttribute("aria-valuetext", words);
       slider.previousElementSibling.textContent = slider.disabled ? `${words} only` : words;
     });
-    // The Tab key meets one point: where the reader is, else the first.
-    const reached = spots.find((spot) => Number(spot.dataset.value) === value) ?? spots[0];
-    for (const spot of spots) spot.setAttribute("tabindex", spot === reached ? 0 : -1);
     const words = inWords(chosen(), here, axis(), sizes[axis()].unit);
     if (reading.textContent !== words) reading.textContent = words;
-  }
-
-  function choose(value) {
-    sliders[axis()].value = sizes[axis()].stops.indexOf(value);
-    show();
   }
 
   function follow(event) {
     if (sliders[axis()].disabled) return;
     const place = event.clientX - plot.getBoundingClientRect().left, off = (stop) => Math.abs(x(stop) - place);
-    choose(sizes[axis()].stops.reduce((best, stop) => (off(stop) < off(best) ? stop : best)));
+    const {stops} = sizes[axis()];
+    sliders[axis()].value = stops.indexOf(stops.reduce((best, stop) => (off(stop) < off(best) ? stop : best)));
+    show();
   }
 
   lineSelect.addEventListener("change", () => {
@@ -163,15 +153,6 @@ function start(root) {
   axisSelect.addEventListener("change", draw);
   sliders.forEach((slider, size) => slider.addEventListener("input", () => (size === axis() ? show() : draw())));
   for (const name of ["pointermove", "pointerdown"]) plot.addEventListener(name, follow);
-  plot.addEventListener("keydown", (event) => {
-    const place = spots.indexOf(document.activeElement), last = spots.length - 1;
-    const [next, before] = [place + 1, place - 1];
-    const to = {ArrowRight: next, ArrowUp: next, ArrowLeft: before, ArrowDown: before, Home: 0, End: last}[event.key];
-    if (place < 0 || to === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();  // the theme's arrow keys turn the page
-    spots[Math.min(Math.max(to, 0), last)].focus();
-  });
   new ResizeObserver(draw).observe(plot);
   lineSelect.dispatchEvent(new Event("change"));
 }

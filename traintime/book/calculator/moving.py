@@ -96,7 +96,7 @@ intervals. Line: {formula}. Grey: all others.</p>
 {select}
 {_select("axis", "Horizontal axis", axes, sizes[against][0])}
 </div>
-<svg role="group" aria-label="The measured steps; arrow keys go from one to the next"><g></g></svg>
+<svg role="img" aria-label="Measured steps and the line; the sliders stop at each of these steps"><g></g></svg>
 <p class="moving-reading" aria-live="polite"></p>
 <div class="moving-fields">
 {"".join(sliders)}</div>
