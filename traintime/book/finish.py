@@ -70,6 +70,8 @@ def finish(folder: Path) -> None:
     for path in sorted(folder.rglob("*.html")):
         if "_static" not in path.parts:
             page = BeautifulSoup(path.read_text(), "html.parser")
+            if page.title is None:  # a chapter's former address, which leads to its page
+                continue
             page.html["data-theme"] = "light"  # where scripts are off
             for script in [] if path.name == "search.html" else page.select("script[src]"):
                 if Path(urlsplit(script["src"]).path).name in SEARCH:
