@@ -302,11 +302,13 @@ def between(found: pd.DataFrame, low: float = -np.inf, high: float = np.inf, spe
     """Whether every interval lies between two limits.
 
     One that lies outside refutes it, although it is one of several (Interval.one_of). spec: how a figure is written.
-    Raises InputError where `found` has no columns as `interval` gives them.
+    Raises InputError where `found` has no columns as `interval` gives them, NotMeasured where it has no row.
     """
     if lacking := {"value", "low", "high", "degrees"} - {*getattr(found, "columns", ())}:
         problem, remedy = f"has no column {', '.join(sorted(lacking))}", "Pass a frame as lab.interval gives it."
         raise InputError("found", type(found).__name__, problem, remedy)
+    if found.empty:
+        raise NotMeasured("no interval is left to judge")
     intervals = {row.Index: Estimated(row.value, row.low, row.high, row.degrees) for row in found.itertuples()}
     inside = [low < one.low and one.high < high for one in intervals.values()]
     wide = {name: one.one_of(len(intervals)) for name, one in intervals.items()}
