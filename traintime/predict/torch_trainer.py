@@ -89,14 +89,15 @@ class TorchTrainer(Trainer):
     def _held(self) -> list[Any]:
         return [] if self.own_batches or self.backend == "torch" else _leaves(self._arrays)
 
-    def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,). A DataLoader is read on, so that its
-        workers start once an epoch of the reader's and not once an epoch of these; that start is not counted here.
+    def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds. A
+        DataLoader is read on, so that its workers start once an epoch of the reader's and not once an epoch of these;
+        that start is not counted here.
         """
-        seconds = []
+        seconds, until = [], time.perf_counter() + within_s
         self.module.train()
         with self._named("a step"):
-            for _ in range(epochs):
+            while len(seconds) < epochs or time.perf_counter() + seconds[-1] < until:
                 start, begun = time.perf_counter(), len(self._starts)
                 for _ in range(steps):
                     self.optimizer.zero_grad()
@@ -104,6 +105,7 @@ class TorchTrainer(Trainer):
                     self.optimizer.step()
                 self._wait()
                 seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
+                self.note()
         return np.array(seconds)
 
     def between_s(self) -> float:
