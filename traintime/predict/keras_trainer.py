@@ -39,15 +39,16 @@ class _Moments(keras.callbacks.Callback):
     """When each epoch's first batch began, when each step of the last epoch was done, and when each epoch was.
 
     An epoch over arrays counts from its first batch, since TensorFlow may sleep before its input begins
-    (record.tf_data_end), which a short epoch would take for its steps. The hook for the end of a batch leaves Keras'
-    dispatching as it is, as Eta's does (ending.eta).
+    (record.tf_data_end), which a short epoch would take for its steps. It ends a `fit` after so many epochs, if another
+    would not end within so many seconds; inside: in an epoch that lasts longer than that. note: called after each. The
+    hook for the end of a batch leaves Keras' dispatching as it is, as Eta's does (ending.eta).
     """
 
     async_safe = True
 
-    def __init__(self, note: Callable[[], None], epochs: int = 1, within_s: float = math.inf) -> None:
+    def __init__(self, note: Callable[[], None], epochs: int = 1, within_s: float = 0.0, inside: bool = False) -> None:
         super().__init__()
-        self.note, self.epochs, self.until = note, epochs, time.perf_counter() + within_s
+        self.note, self.epochs, self.inside, self.until = note, epochs, inside, time.perf_counter() + within_s
         self.begun: list[float] = []
         self.ended: list[float] = []
 
@@ -60,7 +61,7 @@ class _Moments(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.done.append((batch + 1, time.perf_counter()))
-        if self.done[-1][1] > self.until and self.epochs == 1:
+        if self.inside and self.done[-1][1] > self.until:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):
@@ -180,7 +181,7 @@ class KerasTrainer(Trainer):
         """Seconds of an epoch over given batches: 0, when each step and when the epoch was done; None over arrays."""
         if not self.own_batches:
             return None
-        moments = _Moments(self.note, within_s=within_s)
+        moments = _Moments(self.note, within_s=within_s, inside=True)
         # A finite source is gone through anew for each epoch, an endless one is read on.
         few = {} if steps >= self.most_steps(1) else {"steps_per_epoch": steps}
         self._fit((self.whole,), callbacks=[moments], **few)

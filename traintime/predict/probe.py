@@ -45,8 +45,8 @@ class Trainer:
     own_bytes: bytes of the reader's own arrays, which this process holds anyway (what a step reads is not among them);
     kept_bytes: bytes that this process holds to put the model back, which a training does not;
     sleeps: whether it may sleep after an epoch (record.tf_data_end); cached: bytes that a cache of the data will hold
-    after an epoch, 0 where these lie in a file or nobody can tell, None of data without one; held: bytes after each
-    epoch since `forget_peak`.
+    after an epoch, 0 where these lie in a file or nobody can tell, None of data without one; empty: whether the
+    model has no numbers; held: bytes after each epoch since `forget_peak`.
     """
 
     backend: str = "torch"  # whose GPU's memory counts, where the model is on one
@@ -56,6 +56,7 @@ class Trainer:
     kept_bytes: int = 0
     sleeps: bool = False
     cached: int | None = None
+    empty: bool = False
     held: Sequence[int] = ()
 
     def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
@@ -320,9 +321,7 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
     return _told(trainer, batch, first, steps, epochs - epoch_s, epoch_s, done + steps * (len(epochs) + 1))
 
 
-def _told(
-    trainer: Trainer, batch: int, first: float, steps: int, epochs: Array, epoch_s: float, done: int
-) -> Trained:
+def _told(trainer: Trainer, batch: int, first: float, steps: int, epochs: Array, epoch_s: float, done: int) -> Trained:
     """What epochs of so many steps, of these seconds without what an epoch costs, tell of a batch size."""
     means = BlockMeans(LEVEL)
     for seconds in epochs:
