@@ -183,7 +183,7 @@ def _lacking(trainer: Any, work: ModelDescription | None) -> str:
 def _untrained(request: Request, work: ModelDescription, lacking: str) -> Evidence:
     """Calculated, since this machine cannot train it."""
     evidence = formula_evidence(request, work)
-    untold = f"not probed: it {lacking}. Its time here cannot be told; this is that of a machine with the memory for it"
+    untold = f"not probed: it {lacking}. Its time here is unknown; this is that of a machine with the memory for it"
     return replace(evidence, warnings=(f"{untold} (device=… asks about a card)", *evidence.warnings))
 
 
