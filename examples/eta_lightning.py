@@ -3,8 +3,6 @@
 trainer = Trainer(max_epochs=20, callbacks=[EtaCallback("8h")])
 """
 
-import math
-
 from lightning.pytorch import Callback
 
 import traintime
@@ -18,13 +16,19 @@ class EtaCallback(Callback):
 
     def on_train_start(self, trainer, module):
         quiet = {} if trainer.is_global_zero else {"say": None}
-        steps, self.done = trainer.estimated_stepping_batches, trainer.global_step
+        batches = trainer.num_training_batches * (trainer.max_epochs if trainer.max_epochs != -1 else float("inf"))
+        # Batches, of which several optimizers make a step each; steps, where these end the training.
+        self.by_steps = 0 < trainer.max_steps <= batches
+        total, self.done = trainer.max_steps if self.by_steps else batches, self.count(trainer)
         # Validation may come anywhere, and the last epoch may be cut short: the whole training is one epoch.
         self.loop = traintime.TrainingLoop(1, self.deadline, first_step=self.done, **self.asked | quiet)
-        self.loop.epoch(int(steps) if math.isfinite(steps) else None)
+        self.loop.epoch(int(total) if total < float("inf") else None)
+
+    def count(self, trainer):
+        return trainer.global_step if self.by_steps else trainer.fit_loop.epoch_loop.total_batch_idx + 1
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
-        while self.done < trainer.global_step:  # none where gradients are accumulated
+        while self.done < self.count(trainer):  # no step where gradients are accumulated
             self.loop.step()
             self.done += 1
 

@@ -23,7 +23,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("traintime.deferred")
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(PUBLIC[name]), name)
+    with importlib.import_module("traintime.predict.own").loading():
+        found = getattr(importlib.import_module(PUBLIC[name]), name)
     globals()[name] = found  # asked for once only
     return found
 

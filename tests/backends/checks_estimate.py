@@ -370,7 +370,7 @@ def test_what_does_not_fit_is_costed_and_not_tried(monkeypatch):
     monkeypatch.setattr(machine, "free_memory", lambda: 1e6)
     one = estimated(model)
     assert one.tier == "formula"
-    assert any("GiB are free" in note for note in one.notes)
+    assert "GiB are free" in one.warnings[0]
     with pytest.raises(InputError, match="GiB are free"):
         estimated(model, tier="probed")
 

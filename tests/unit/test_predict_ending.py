@@ -472,13 +472,17 @@ def of_hugging_face(eta):
     eta.on_train_end(None, state, None)
 
 
-def of_lightning(eta):
-    trainer = SimpleNamespace(is_global_zero=True, global_step=10, estimated_stepping_batches=40)
+def of_lightning(eta, steps=-1):
+    """Two optimizers make a step each with a batch; or the gradients of two batches are accumulated to one of 40."""
+    loop = SimpleNamespace(total_batch_idx=9)
+    about = {"max_steps": steps, "max_epochs": 2 if steps == -1 else -1, "num_training_batches": 20}
+    trainer = SimpleNamespace(is_global_zero=True, global_step=10, fit_loop=SimpleNamespace(epoch_loop=loop), **about)
     eta.on_validation_end(trainer, None)  # its trial before a training
     eta.on_train_start(trainer, None)
-    for batch in range(60):
-        trainer.global_step += batch % 2  # gradients of two batches are accumulated
-        if batch % 2:
+    for batch in range(10, 40) if steps == -1 else range(60):
+        loop.total_batch_idx = batch
+        trainer.global_step += 2 if steps == -1 else batch % 2
+        if steps == -1 or batch % 2:
             yield
         eta.on_train_batch_end(trainer, None, None, None, batch)
         if batch % 20 == 19:
@@ -486,11 +490,16 @@ def of_lightning(eta):
     eta.on_train_end(trainer, None)
 
 
+def of_lightning_by_steps(eta):
+    yield from of_lightning(eta, 40)
+
+
 @pytest.mark.parametrize(
     ("file", "library", "base", "train"),
     [
         ("huggingface", "transformers", "TrainerCallback", of_hugging_face),
         ("lightning", "lightning.pytorch", "Callback", of_lightning),
+        ("lightning", "lightning.pytorch", "Callback", of_lightning_by_steps),
     ],
 )
 def test_the_examples_tell_of_the_end_in_other_trainers(file, library, base, train, monkeypatch):

@@ -37,16 +37,18 @@ class Fake(Trainer):
     """A trainer with a step of 10 ms at 100 samples, half of it whatever the batch, and 4 % between blocks."""
 
     stack = "2026-jax"
-    fixed_s, sample_s, spread = 0.005, 0.00005, 0.04
+    fixed_s, sample_s, spread, kept = 0.005, 0.00005, 0.04, 0
 
     def __init__(self):
         self.random, self.batches, self.samples = np.random.default_rng(0), set(), 0
 
-    def train(self, batch, steps, epochs):
+    def train(self, batch, steps, epochs, within_s=0.0):
         self.batches.add(batch)
         self.samples = max(self.samples, batch * steps)
         took = steps * (self.fixed_s + self.sample_s * batch)
-        return took * np.exp(self.spread * self.random.standard_normal(epochs))
+        many = max(epochs, int(within_s / took))
+        self.held += list(2 * 10**9 + self.kept * steps * np.arange(many))
+        return took * np.exp(self.spread * self.random.standard_normal(many))
 
     def peak_bytes(self):
         return 2 * 10**9
@@ -163,6 +165,14 @@ def test_the_samples_themselves_are_in_the_memory(monkeypatch):
     assert probed(samples=10_000_000).memory.value == pytest.approx(made_up - 1e9, rel=0.01)
     assert any("samples themselves" in note for note in probed(samples=10_000_000).notes)
     assert not any("samples themselves" in note for note in probed().notes)
+
+
+def test_memory_that_grows_with_the_steps_is_counted_for_all_of_them_and_said_first(monkeypatch):
+    monkeypatch.setattr(Fake, "kept", 10**6)
+    one = probed(samples=1_000_000, seconds=10, memory_limit=8e9)
+    assert 10e9 < one.memory.value < 12.4e9, "10,000 steps, less those of the probe"
+    assert str(one).startswith("answer       no: in 8 GB")
+    assert "memory grows by 1 MB with each step: " in " ".join(str(one).split())
 
 
 def test_a_cards_memory_is_the_cards(monkeypatch):

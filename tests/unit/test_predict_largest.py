@@ -27,6 +27,9 @@ def test_a_batch_is_not_larger_than_the_samples_and_where_none_fits_it_says_so()
     assert "no batch fits surely: 1 takes" in str(found)
 
 
+BATCHES = {"samples": 500_000}
+
+
 def network():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
@@ -78,6 +81,19 @@ def test_what_is_found_can_be_tried_by_a_step_where_this_machine_has_room(monkey
     found = largest(module, memory=room, samples=50_000, **trained, verify=True)
     assert {one.memory for one in found.tried} == {None}
     assert "nothing was tried" in str(found)
+
+
+def test_samples_that_the_given_object_does_not_hold_take_no_memory():
+    """A DataLoader, a batch of it as an example, and that with the samples of an epoch: the same batch."""
+    module, trained = network()
+    torch = pytest.importorskip("torch")
+    rows = [(torch.zeros(10), torch.zeros(1))] * 500_000
+    loader = torch.utils.data.DataLoader(rows, batch_size=4)
+    asked = {name: trained[name] for name in ("loss", "optimizer")} | {"memory": process.now() + 3e9}
+    asked = [{**asked, "data": loader}] + [{**asked, "data": next(iter(loader)), **more} for more in ({}, BATCHES)]
+    found = [largest(module, **each).surely for each in asked]
+    assert found == pytest.approx([found[0]] * 3, rel=0.02)
+    assert found[0] > 1000
 
 
 @pytest.mark.parametrize("true", [1, 450, 3000, 8000, 10**6])

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from traintime.errors import InputError
-from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, probe, words
+from traintime.predict.probe import Probe, StepTrainer, Trained, Trainer, leak, probe, words
 
 
 class Fake(Trainer):
-    """Trains without training: a step costs `fixed` and `sample` seconds, an epoch and the first step more."""
+    """Trains without training: a step costs `fixed` and `sample` seconds, an epoch and the first step more; from some
+    moment on five times as much; and it keeps some bytes.
+    """
+
+    slow_from, kept = math.inf, 0
 
     def __init__(self, fixed=0.01, sample=0.001, epoch=0.02, compiling=1.0, noise=0.0, steps=10**9):
         self.now, self.calls, self.compiled = 0.0, [], set()
@@ -22,15 +26,20 @@ class Fake(Trainer):
     def clock(self):
         return self.now
 
-    def train(self, batch, steps, epochs):
-        self.calls.append((batch, steps, epochs))
+    def train(self, batch, steps, epochs, within_s=0.0):
+        found, until = [], self.now + within_s
         if batch not in self.compiled:
             self.compiled.add(batch)
             self.now += self.compiling
-        took = self.epoch + steps * (self.fixed + self.sample * batch)
-        found = took * np.exp(self.noise * self.random.standard_normal(epochs))
-        self.now += found.sum()
-        return found
+        while len(found) < epochs or self.now + found[-1] <= until:
+            took = self.epoch + steps * (self.fixed + self.sample * batch)
+            if self.now > self.slow_from:
+                took *= 5
+            found.append(took * np.exp(self.noise * self.random.standard_normal()))
+            self.now += found[-1]
+            self.held.append(self.held[-1] + self.kept * steps if self.held else 10**9)
+        self.calls.append((batch, steps, len(found)))
+        return np.array(found)
 
     def most_steps(self, batch):
         return self.most
@@ -94,7 +103,7 @@ class Source(Fake):
     def most_steps(self, batch):
         return self.most if self.known else 10**9
 
-    def stream(self, steps):
+    def stream(self, steps, within_s=math.inf):
         done, moments = 0.0, [0.0]
         for number in range(min(steps, self.most)):
             done = max(done, 0.05 * (number // 4 + 1)) + 0.003
@@ -119,9 +128,45 @@ def test_a_source_that_starts_slowly_is_read_until_it_runs(steps, known):
     assert found.full.first_s == pytest.approx(1.0 + 0.05 + 0.003 + 0.1)
 
 
-@pytest.mark.parametrize(("blocks", "growth"), [((1, 9), 1), ((1, 2, 3), 3), ((2, 2, 9, 2, 3, 3), 1.5)])
-def test_steps_that_grow_are_seen_by_the_last_third(blocks, growth):
-    assert Trained(10, 1.0, 5, blocks, 0.0, None).growth == growth
+def test_a_cache_makes_later_epochs_quicker_and_is_filled_by_a_whole_one():
+    source = Source(steps=200)
+    source.known, source.cached = True, 10**8
+    stream, whole = source.stream, []
+
+    def quicker(steps, within_s=math.inf):
+        seconds = stream(steps) / (10 if whole else 1)
+        whole.extend([1] * (steps == 200))
+        return seconds
+
+    source.stream = quicker
+    found = probe(source, 32, 10, other=0, clock=source.clock).full
+    assert [number for _, number, _ in source.calls[:3]] == [1, 200, 200], "no part of an epoch fills it"
+    assert found.step_s == pytest.approx(0.05 / 40, rel=0.05)
+    assert found.once_s == pytest.approx(0.9 * (200 * 0.05 / 4 + 0.1), rel=0.05)
+
+
+@pytest.mark.parametrize(("within", "slow_from"), [(20, 3.0), (60, 30.0)])
+def test_the_probe_lasts_as_long_as_it_may_and_tells_steps_of_two_kinds(within, slow_from):
+    fake = Fake(fixed=0.001, sample=0.0, epoch=0.0, compiling=0.0, noise=0.02)
+    fake.slow_from = slow_from
+    found = probe(fake, 64, within, 0, clock=fake.clock)
+    assert found.took_s == pytest.approx(within, abs=2)
+    assert found.full.changed == pytest.approx((0.001, 0.005), rel=0.1)
+    assert found.full.step_s == pytest.approx(0.005, rel=0.05)
+    fake.slow_from = math.inf
+    assert probe(fake, 64, within, 0, clock=fake.clock).full.changed is None
+
+
+def test_memory_that_grows_with_the_steps_is_told_from_memory_that_fills():
+    fake = Fake(compiling=0.0)
+    fake.kept = 2 * 10**6
+    found = probe(fake, 100, 30, 25, clock=fake.clock).full
+    assert found.leak == pytest.approx(fake.kept)
+    assert found.done > 100
+    random, steps = np.random.default_rng(0), np.arange(40)
+    full = 10**9 + 10**8 * (1 - np.exp(-steps / 8))
+    noise = [10**9 + 10**7 * random.standard_normal(40) for _ in range(20)]
+    assert not any(map(leak, [full, np.minimum(full, 1.05e9), *noise]))
 
 
 def test_a_line_has_no_negative_cost():

@@ -293,6 +293,81 @@ def test_what_is_kept_for_the_way_back_is_what_torch_keeps(module, shape):
     assert counted == sum(each.untyped_storage().nbytes() for each in saved.values())
 
 
+class Checkpointed(nn.Module):
+    """Blocks whose way forward is computed again on the way back."""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        wide = [nn.Sequential(nn.Linear(16, 256), nn.GELU(), nn.Linear(256, 16)) for _ in range(4)]
+        self.first, self.blocks, self.reentrant = nn.Linear(16, 16), nn.ModuleList(wide), reentrant
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=self.reentrant)
+        return x
+
+
+def test_what_is_computed_again_is_saved_in_neither_kind_of_checkpoint():
+    data, saved = (torch.randn(64, 16), torch.randn(64, 16)), []
+    for reentrant in (False, True):
+        module = Checkpointed(reentrant)
+        saved.append(traintime.module_memory(module, **trained(module, data), batch_size=64)["saved"].sum())
+    assert saved == [64 * 16 * 4 * 5] * 2, "each block's inputs, and the last one's outputs"
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_what_is_held_at_the_most_is_what_comes_and_goes(foreach):
+    """In the update of a deep module: weights, gradients and moments, and of a weight, or of all at once, roots."""
+    deep = nn.Sequential(*[nn.Linear(256, 256, bias=False) for _ in range(8)])
+    one = ModelDescription.from_module(of(deep, (PAIR[0].repeat(1, 64),) * 2, foreach=foreach), 8)
+    copies = (one.held[1] - 2e7) / (4 * one.work.parameters)
+    assert copies == pytest.approx(5 if foreach else 4 + 3 / 8, abs=0.15)
+    wide, rows = nn.Sequential(nn.Linear(4, 4000), nn.GELU(), nn.Linear(4000, 1)), 1000
+    one = ModelDescription.from_module(of(wide, PAIR), rows)
+    there_and_back = (one.held[0] - 2e7) / (4 * 4000 * rows)
+    assert 1.3 * 3 < there_and_back < 1.3 * 4.3, "outputs of two layers, and a gradient or two"
+    small = ModelDescription.from_module(of(deep, (PAIR[0].repeat(1, 64),) * 2, kind=torch.optim.SGD), 8)
+    moments = ModelDescription.from_module(of(deep, (PAIR[0].repeat(1, 64),) * 2), 8)
+    assert moments.held[0] - small.held[0] == pytest.approx(2 * 4 * small.work.parameters, rel=0.01)
+    assert moments.beyond_idle == pytest.approx(max(moments.held))
+
+
+def test_a_module_on_meta_is_asked_about_as_it_will_be():
+    def described(device):
+        module = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, device=device)
+        x = torch.randn(8, 6, 64)
+        return {"model": module} | trained(module, (x, x)) | {"samples": 80, "batch_size": 8}
+
+    there, here = (traintime.estimate(**described(device), tier="formula") for device in ("meta", "cpu"))
+    assert there.memory.value == pytest.approx(here.memory.value, rel=0.01)
+    assert "Its time here is unknown" in there.warnings[0]
+    assert "not probed: it has no numbers" in str(traintime.estimate(**described("meta")))
+    assert traintime.estimate(**described("meta"), device="T4").total.value > 0
+
+
+class Tied(nn.Module):
+    """Its output is the table again, without a layer."""
+
+    def __init__(self, table, how):
+        super().__init__()
+        self.words, self.how = table, how
+
+    def forward(self, ids):
+        return self.how(self.words(ids), self.words.weight)
+
+
+@pytest.mark.parametrize(
+    "how", [lambda x, table: x @ table.T, functional.linear, lambda x, table: torch.einsum("bld,vd->blv", x, table)]
+)
+def test_a_table_that_a_product_takes_whole_is_no_table_of_rows(how):
+    ids = torch.randint(0, 5000, (8, 4))
+    module = Tied(nn.Embedding(5000, 8), how)
+    one = ModelDescription.from_module(of(module, (ids, ids), lambda y, ids: y.mean()), 8)
+    assert one.table == 0
+    assert not any("table" in each.what for each in advice.helps(CostedWork(one, OF_UPDATE), 8))
+
+
 def test_what_does_not_fit_here_or_is_asked_of_a_card_is_told_and_nothing_is_changed():
     setup = images()
     before = numbers(setup)
@@ -395,7 +470,7 @@ def optimized(module):
         ({"batch_size": None}, "batch_size"),
         ({"probe_batch": 2}, "probe_batch"),
         ({"model": nn.LazyLinear(3)}, "model"),
-        (optimized(nn.Linear(4, 1, device="meta")), "model"),
+        (optimized(nn.Linear(4, 1, device="meta")) | {"tier": "probed"}, "model"),
         (optimized(Raises(4, 1)), "model: .*shapes that do not fit"),
     ],
 )

@@ -477,6 +477,14 @@ def test_what_has_no_known_work_is_refused_by_name(keras, layers, stacked):
     assert work(loose, BATCH, "sgd").total.parameters == 6 * 7
 
 
+def test_a_table_that_an_operation_takes_whole_is_no_table_of_rows(keras, layers):
+    tokens, table = keras.Input((4,), dtype="int32"), layers.Embedding(600, 8)
+    read = table(tokens)
+    tied = keras.ops.einsum("bld,vd->blv", read, table.embeddings)
+    for outputs, rows in ((tied, 0), (layers.Dense(3)(read), 600 * 8)):
+        assert work(keras.Model(tokens, outputs), BATCH, "adam").table_parameters == rows
+
+
 def test_a_length_stands_for_the_first_unknown_dimension(layers, stacked):
     def model(*shape):
         """An einsum that was made for any length among its layers."""

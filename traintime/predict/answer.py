@@ -175,6 +175,9 @@ class Estimate:
         step = self.step.text(".3g", 1e3, "ms") if self.step.value < 1 else _time(self.step)
         limits = self._limits(self.deadline_s, self.memory_limit)
         told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
+        if self.deadline_s is not None:
+            fit = (self.deadline_s / each for each in (self.epoch.value, self.epoch.high, self.epoch.low))
+            told += "; {} epochs fit ({} to {})".format(*(digits(each, 2) for each in fit))
         lines = [("answer", f"{SAID[self.meets()]}: {told}")] if limits else []
         untold = self.tier != "formula" and self.total.high > UNTOLD * self.total.low
         told = f"unknown from this probe: {_time(self.total)}" if untold else _time(self.total)

@@ -1,6 +1,7 @@
 """How long will it train, and in how much memory: `estimate` takes the best evidence that there is, and answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from traintime.errors import InputError
@@ -153,23 +154,37 @@ def _from_model(request: Request, model: Any) -> Evidence:
             raise
         untold = f"what a step is spent on is not told: the {'module' if module else error.field} {error.problem}"
     if request.calculated:
-        return formula_evidence(request, work)
+        lacking = _lacking(trainer, work) if trainer and not request.device else ""
+        return _untrained(request, work, lacking) if lacking else formula_evidence(request, work)
     if trainer is None:
         compiled = getattr(model, "compiled", False) and getattr(model, "optimizer", None) is not None
         if work and request.tier is None and not compiled:
             return formula_evidence(request, work).after("not probed: the model is not compiled")
         trainer = trainer_of(request, model)
-        on_gpu = process.gpu_peak(trainer.backend) is not None
-        needed, free = work.beyond_idle if work and not on_gpu else 0.0, machine.free_memory()
-        if needed > free:
-            lacking = f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free"
-            if request.tier is not None:
-                remedy = "Take tier='formula', a smaller batch, or a smaller model."
-                raise InputError("model", model.name, lacking, remedy)
-            return formula_evidence(request, work).after(f"not probed: it {lacking}")
+    if lacking := _lacking(trainer, work):
+        if request.tier is not None or work is None:
+            name = type(model).__name__ if module else model.name
+            raise InputError("model", name, lacking, "Take tier='formula', a smaller batch, or a smaller model.")
+        return _untrained(request, work, lacking)
     with trainer.restored(values=request.keep), process.shown(request.keep):
         evidence = probed_evidence(request, work, trainer)
     return evidence.after(untold) if untold else evidence
+
+
+def _lacking(trainer: Any, work: ModelDescription | None) -> str:
+    """Why this machine cannot train the model, in words; "" where it can."""
+    on_gpu = process.gpu_peak(trainer.backend) is not None
+    needed, free = work.beyond_idle if work and not on_gpu else 0.0, machine.free_memory()
+    if needed > free:
+        return f"needs about {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free"
+    return "has no numbers (it is on the device meta)" if trainer.empty else ""
+
+
+def _untrained(request: Request, work: ModelDescription, lacking: str) -> Evidence:
+    """Calculated, since this machine cannot train it."""
+    evidence = formula_evidence(request, work)
+    untold = f"not probed: it {lacking}. Its time here is unknown; this is that of a machine with the memory for it"
+    return replace(evidence, warnings=(f"{untold} (device=… asks about a card)", *evidence.warnings))
 
 
 def trainer_of(request: Request, model: Any) -> Any:

@@ -13,7 +13,7 @@ from traintime.explain.memory import CONTEXT
 from traintime.explain.terms import TERMS
 from traintime.predict import costs, process, record
 from traintime.predict.advice import CostedWork
-from traintime.predict.answer import SURE, amount, digits, lasting
+from traintime.predict.answer import MEGABYTE, SURE, amount, digits, lasting
 from traintime.predict.costs import FIXED, KEEPS, USUAL, Costs, Rates
 from traintime.predict.probe import BLOCKS, Trainer, probe
 from traintime.predict.process import ONCE, Copies
@@ -24,7 +24,6 @@ from traintime.workloads.base import FLOAT, FLOAT32
 ALONE = (math.log(2) / 1.645, SURE)
 BUSY = "ask again without them"
 ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
-GROWS = 1.5  # times as long at the end of a probe as at its beginning, from which on it is said
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
@@ -224,8 +223,6 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     trial = probe(trainer, batch, seconds, 0 if one_size else other)
     others = process.crowd(begun, trial.took_s)
     full, notes, warnings = trial.full, (), ()
-    if others:
-        warnings += (f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: {BUSY}",)
     parts = {
         "first step": full.start_s,
         "steps": request.epochs * request.full_batches * full.step_s,
@@ -235,6 +232,8 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     if request.rest and (trial.smaller or request.smaller):  # another shape is compiled anew, once
         parts["first step"] += (trial.smaller or full).start_s
     tested = 4 if 8 * full.step_s < seconds else 1  # twice as many are evaluated
+    if full.once_s:
+        parts["first epoch"] = full.once_s
     if request.validation and (forward := trainer.test_s(batch, tested)) is not None:
         parts["validation"] = request.epochs * math.ceil(request.validation / request.batch) * forward
     elif request.validation:
@@ -245,9 +244,11 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         warnings += ("saving is not counted: it can be timed for a Keras model",)
     if not trial.smaller and not one_size and request.batch > 1:
         notes += ("one batch size alone was tried: the time was used up",)
-    if full.growth > GROWS:
-        grown = f"{full.growth:.1f} times as long at the end of the probe as at its beginning"
-        warnings += (f"a step took {grown}: it may go on growing, which is not counted",)
+    if full.changed:
+        before_s, after_s = map(lasting, full.changed)
+        warnings += (f"steps are of two kinds: of {before_s}, then of {after_s}, which all to come are taken to be",)
+    if trainer.cached is not None and request.epochs > 1 and not full.once_s:
+        warnings += ("the data have a cache that the probe did not fill: epochs after the first will be quicker",)
     if full.step_s > seconds:
         took = lasting(full.step_s)
         warnings += (f"one step takes {took}, longer than the {seconds:g} s of the probe: few were trained",)
@@ -258,6 +259,11 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         samples_bytes, copies = trainer.array_bytes(samples) * sample, trainer.copies(batch, samples)
         # The reader's own arrays were there before, and what was trained on is a view of them.
         without = full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
+        to_come = max(request.epochs * math.ceil(request.samples / request.batch) - full.done, 0)
+        more_bytes += full.leak * to_come + (0 if full.once_s else trainer.cached or 0)
+        if full.leak:
+            grows = f"memory grows by {digits(full.leak / MEGABYTE)} MB with each step"
+            warnings = (f"{grows}: {amount(full.leak * to_come)} are counted for those after the probe", *warnings)
         peak, told = _with_samples(max(without + more_bytes, 0.0), before - own, samples_bytes, copies)
         beside = f"the card's context of about {amount(CONTEXT)} comes on top"
         notes += (f"this process held {amount(before)} before it was probed" if before else beside, *told)
@@ -268,6 +274,8 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     error = record.peak_error("probed", trainer.stack)
     wait_s, varied = trainer.reading(full.step_s)
     warnings = ((varied,) if varied else ()) + warnings
+    if others:
+        warnings += (f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: {BUSY}",)
     source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
     about = {"notes": notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack, "wait_s": wait_s}
     return Evidence("probed", source, full.step_s, errors, parts, peak, error, **about)

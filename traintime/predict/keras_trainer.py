@@ -3,9 +3,10 @@
 import contextlib
 import gc
 import itertools
+import math
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from traintime.predict.work.graph import losses, refuse_other_batch, takes_class
 
 MOST_BYTES = 2**27  # of made-up data at a time
 TRIED_BYTES = 2**27  # of samples at the least, where it is tried how often `fit` holds them
+MOST_EPOCHS = 10**6  # of a `fit` that ends when its time is over
 READ, READ_S = 32, 1.0  # batches that are read by themselves, and seconds of it, at most
 ALL = 0.9  # of a step, as good as all of it
 # Times the most that a `fit` of this process had: TensorFlow keeps its room, and takes it for up to twice as many.
@@ -37,14 +39,16 @@ class _Moments(keras.callbacks.Callback):
     """When each epoch's first batch began, when each step of the last epoch was done, and when each epoch was.
 
     An epoch over arrays counts from its first batch, since TensorFlow may sleep before its input begins
-    (record.tf_data_end), which a short epoch would take for its steps. The hook for the end of a batch leaves Keras'
-    dispatching as it is, as Eta's does (ending.eta).
+    (record.tf_data_end), which a short epoch would take for its steps. It ends a `fit` after so many epochs, if another
+    would not end within so many seconds; inside: in an epoch that lasts longer than that. note: called after each. The
+    hook for the end of a batch leaves Keras' dispatching as it is, as Eta's does (ending.eta).
     """
 
     async_safe = True
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[], None], epochs: int = 1, within_s: float = 0.0, inside: bool = False) -> None:
         super().__init__()
+        self.note, self.epochs, self.inside, self.until = note, epochs, inside, time.perf_counter() + within_s
         self.begun: list[float] = []
         self.ended: list[float] = []
 
@@ -57,9 +61,14 @@ class _Moments(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.done.append((batch + 1, time.perf_counter()))
+        if self.inside and self.done[-1][1] > self.until:
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):
         self.ended.append(time.perf_counter())
+        self.note()
+        if epoch + 1 >= self.epochs and 2 * self.ended[-1] - self.begun[-1] >= self.until:
+            self.model.stop_training = True
 
     def on_test_begin(self, logs=None):
         self.start = time.perf_counter()
@@ -159,20 +168,20 @@ class KerasTrainer(Trainer):
                 return max(1, known)
         return super().most_steps(batch)
 
-    def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of `fit` over arrays, shape (epochs,)."""
+    def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
+        """Seconds of each of so many epochs of `fit` over arrays, shape (epochs,), and of more within so many s."""
         refuse_other_batch(getattr(self.model, "inputs", None) or [], batch)
-        moments = _Moments()
-        self._fit(self.samples(batch * steps), batch_size=batch, epochs=epochs, callbacks=[moments])
+        moments, most = _Moments(self.note, epochs, within_s), MOST_EPOCHS if within_s > 0 else epochs
+        self._fit(self.samples(batch * steps), batch_size=batch, epochs=most, callbacks=[moments])
         KerasTrainer.fitted_bytes = max(self.fitted_bytes, batch * steps * self.sample_bytes)
         self.between += np.subtract(moments.begun[1:], moments.ended[:-1]).tolist()
         return np.subtract(moments.ended, moments.begun)
 
-    def stream(self, steps: int) -> Array | None:
+    def stream(self, steps: int, within_s: float = math.inf) -> Array | None:
         """Seconds of an epoch over given batches: 0, when each step and when the epoch was done; None over arrays."""
         if not self.own_batches:
             return None
-        moments = _Moments()
+        moments = _Moments(self.note, within_s=within_s, inside=True)
         # A finite source is gone through anew for each epoch, an endless one is read on.
         few = {} if steps >= self.most_steps(1) else {"steps_per_epoch": steps}
         self._fit((self.whole,), callbacks=[moments], **few)
@@ -218,6 +227,20 @@ class KerasTrainer(Trainer):
                 if id(variable._value) in averages:
                     variable.assign(np.array(variable))
 
+    @property
+    def cached(self) -> int | None:
+        """Bytes of the elements that a tf.data.Dataset keeps by `cache()`, as far as it tells; None without that."""
+        left = [self.whole] if hasattr(self.whole, "element_spec") else []
+        while left:
+            one = left.pop()
+            if "Cache" not in type(one).__name__:
+                left += one._inputs()
+                continue
+            shapes = [each for each in keras.tree.flatten(one.element_spec) if each.shape.is_fully_defined()]
+            each = sum(math.prod(spec.shape) * spec.dtype.size for spec in shapes)
+            return each * max(int(one.cardinality()), 0)
+        return None
+
     def between_s(self) -> float:
         """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
         return min(self.between, default=0.0)
@@ -226,7 +249,7 @@ class KerasTrainer(Trainer):
         """Seconds of a step of `evaluate`, compiled before; None where the data come in batches of their own."""
         if self.own_batches:
             return None
-        moments, given = _Moments(), dict(zip(PARTS, self.samples(batch * steps), strict=False))
+        moments, given = _Moments(self.note), dict(zip(PARTS, self.samples(batch * steps), strict=False))
         with self._named("evaluate", self.on):
             for _ in range(2):
                 self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[moments])

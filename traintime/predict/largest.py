@@ -3,7 +3,7 @@
 import bisect
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -111,7 +111,10 @@ def largest(
         problem = "a card that is not here" if device else "a point's sizes"
         raise InputError("verify", verify, f"cannot train on {problem}", "Leave it out, or give the model itself.")
     _refuse_size(model, of, batch_size)
-    samples = samples_of(trained.get("data")) or SAMPLES if samples is None else samples
+    data = trained.get("data")
+    if samples is None and not (is_module(model) and _is_arrays(data)):  # which may be an example of a few
+        samples = samples_of(data)
+    samples = SAMPLES if samples is None else samples
     request = Request(samples, 1, level=level, device=device, **trained)
     of_module = _of_module(_trainer(request, model)) if is_module(model) else None
 
@@ -162,9 +165,15 @@ def _refuse_size(model: Any, of: str, batch_size: int | None) -> None:
         raise InputError("batch_size", batch_size, "is needed to ask for the length", "Give batch_size=32, say.")
 
 
+def _is_arrays(data: Any) -> bool:
+    return isinstance(data, Mapping | tuple | list) or hasattr(data, "shape")
+
+
 def _trainer(request: Request, model: Any) -> Any:
     """What trains the model. Raises InputError for data whose batches have a size of their own."""
     trainer = trainer_of(request, model)
+    if is_module(model):
+        return trainer.of_a_batch()
     if trainer.own_batches:
         kind = type(request.data).__name__
         raise InputError("data", kind, "has batches of its own size", "Give arrays, data=(x, y).")
@@ -193,16 +202,24 @@ def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
 
 
 def _of_module(trainer: Any) -> Callable[[int], ModelDescription]:
-    """A module's work at any batch: each count is a constant and so much for each sample, which two batches tell."""
-    small, large = (ModelDescription.from_module(trainer, batch) for batch in BATCHES)
+    """A module's work at any batch: each count is a constant and so much for each sample, which two batches tell; what
+    is held at the most, two batches in the neighbourhood.
+    """
+
+    @functools.cache
+    def followed(batch: int) -> ModelDescription:
+        return ModelDescription.from_module(trainer, batch)
 
     def of_batch(number: int) -> ModelDescription:
-        place = (number - BATCHES[0]) / (BATCHES[1] - BATCHES[0])
+        batches = [each << max((number // BATCHES[1]).bit_length() - 1, 0) for each in BATCHES]
+        small, large = map(followed, batches)
+        place = (number - batches[0]) / (batches[1] - batches[0])
         counts = {
             name: round(one + place * (getattr(large.work, name) - one)) for name, one in vars(small.work).items()
         }
         tokens = min(round(small.tokens + place * (large.tokens - small.tokens)), small.table)
-        return replace(small, work=Work(**counts), tokens=tokens)
+        held = tuple(one + place * (other - one) for one, other in zip(small.held, large.held, strict=True))
+        return replace(small, work=Work(**counts), tokens=tokens).holding(held)
 
     return of_batch
 

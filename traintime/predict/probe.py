@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,12 @@ from traintime.errors import InputError
 from traintime.explain.statistics import Array
 from traintime.measuring.worker.process import means_out_of_memory
 from traintime.predict import process
+from traintime.predict.answer import LEVEL
+from traintime.predict.ending.blocks import FACTOR, BlockMeans
 from traintime.predict.process import ONCE, Copies
 
 BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small next to it
-BLOCKS = (3, 24)  # fewest and most of a batch size: the spread between blocks is the evidence of its interval
+BLOCKS = (3, 24)  # fewest of a batch size: the spread between blocks is the evidence of its interval; most of a source
 SHORT = 6  # epochs of one step, which tell what an epoch costs besides its steps
 STEPS = 200  # the most of a block
 SHARE = 0.7  # of the time, for the batch size that is asked for; the rest is for the other one
@@ -31,6 +33,8 @@ GROWS = 4  # times as many batches that are read from a source next
 LEAST_S = 2 * BLOCKS[0] * BLOCK_S  # of an epoch over a source, also where compiling has used up the time
 WORDS = 300  # characters of what a reader's code has raised
 FRAMEWORKS = ("torch", "jax", "tensorflow")
+MANY = 18  # epochs, of which six parts of three or more can be made
+LEAK = 4e6  # bytes that memory grows by in a probe at the least, where it is said to grow with the steps
 FIRST_ALONE = "batches differ in size; the first ones alone were tried"
 
 
@@ -40,7 +44,9 @@ class Trainer:
     stack: the book's name of the software that trains it; one_batch_size: whether it trains at one batch size alone;
     own_bytes: bytes of the reader's own arrays, which this process holds anyway (what a step reads is not among them);
     kept_bytes: bytes that this process holds to put the model back, which a training does not;
-    sleeps: whether it may sleep after an epoch (record.tf_data_end).
+    sleeps: whether it may sleep after an epoch (record.tf_data_end); cached: bytes that a cache of the data will hold
+    after an epoch, 0 where these lie in a file or nobody can tell, None of data without one; empty: whether the
+    model has no numbers; held: bytes after each epoch since `forget_peak`.
     """
 
     backend: str = "torch"  # whose GPU's memory counts, where the model is on one
@@ -49,15 +55,22 @@ class Trainer:
     own_bytes: int = 0
     kept_bytes: int = 0
     sleeps: bool = False
+    cached: int | None = None
+    empty: bool = False
+    held: Sequence[int] = ()
 
-    def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
+    def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds."""
 
-    def stream(self, steps: int) -> Array | None:
+    def stream(self, steps: int, within_s: float = math.inf) -> Array | None:
         """Seconds from the beginning of an epoch of so many steps: 0, when each was done, and when the epoch was, shape
-        (steps + 2,), fewer where the data end sooner; None where no source of batches starts with an epoch.
+        (steps + 2,), fewer where the data or `within_s` end sooner; None where no source starts with an epoch.
         """
         return None
+
+    def note(self) -> None:
+        """Keep what memory an epoch that is over has left in use."""
+        vars(self).setdefault("held", []).append(process.gpu_peak(self.backend) or process.now())
 
     def most_steps(self, batch: int) -> int:
         """The most steps that an epoch can have."""
@@ -96,6 +109,7 @@ class Trainer:
     def forget_peak(self) -> None:
         """Start counting the peak again."""
         process.forget(self.backend)
+        self.held = []
 
 
 class StepTrainer(Trainer):
@@ -127,12 +141,12 @@ class StepTrainer(Trainer):
         known = [name for name in FRAMEWORKS if name in roots]
         return f"2026-{known[0]}" if len(known) == 1 else "your step"
 
-    def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,)."""
+    def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds."""
         seconds, call = [], f"{getattr(self.step, '__name__', 'step')}({batch})"
-        small = "Take a smaller batch: memory ran out."
+        small, until = "Take a smaller batch: memory ran out.", time.perf_counter() + within_s
         with named("step", call, "", f"Call {call} by itself until it trains.", small):
-            for _ in range(epochs):
+            while len(seconds) < epochs or time.perf_counter() + seconds[-1] < until:
                 start = time.perf_counter()
                 for _ in range(steps):
                     self._answer = self.step(batch)
@@ -141,6 +155,7 @@ class StepTrainer(Trainer):
                 if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
                     torch.cuda.synchronize()
                 seconds.append(time.perf_counter() - start)
+                self.note()
         return np.array(seconds)
 
 
@@ -196,7 +211,9 @@ class Trained:
 
     first_s: until the first step was done, tracing and compiling included; steps: of an epoch; blocks_s: seconds a
     step, each the mean of a block; epoch_s: what an epoch costs besides its steps; peak_bytes: highest memory
-    meanwhile, if known.
+    meanwhile, if known; changed: seconds a step before and after the last change of speed, before which no block
+    counts; once_s: what the first epoch over a source took beyond a later one; done: steps in all; leak: bytes that
+    memory grows by with each.
     """
 
     batch: int
@@ -205,6 +222,10 @@ class Trained:
     blocks_s: tuple[float, ...]
     epoch_s: float
     peak_bytes: int | None
+    changed: tuple[float, float] | None = None
+    once_s: float = 0.0
+    done: int = 0
+    leak: float = 0.0
 
     @property
     def step_s(self) -> float:
@@ -215,12 +236,6 @@ class Trained:
     def start_s(self) -> float:
         """Seconds that the first step took beyond the others."""
         return max(self.first_s - self.step_s, 0.0)
-
-    @property
-    def growth(self) -> float:
-        """How many times as long a step took in the last third of the blocks as in the first; 1 of less than three."""
-        third = len(self.blocks_s) // 3
-        return float(np.median(self.blocks_s[-third:]) / np.median(self.blocks_s[:third])) if third else 1.0
 
     @property
     def error(self) -> float:
@@ -286,28 +301,49 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
     short = trainer.train(batch, 1, 2 if 2 * first < until - clock() else 1)
     single = float(short[-1])
     if (least := float(short.min())) >= BLOCK_S:  # a step is a block, and there is time for so many more
-        more = int(min((until - clock()) // least, BLOCKS[1]))
-        found = [short, trainer.train(batch, 1, more)] if more > 0 else [short]
-        few = more <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
-        steps_s = np.concatenate([each[0 if few else 1 :] for each in found])
-        return Trained(batch, first, 1, tuple(steps_s.tolist()), 0.0, trainer.peak_bytes())
+        more = trainer.train(batch, 1, 1, until - clock()) if least <= until - clock() else short[:0]
+        few = len(more) <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
+        steps_s = np.concatenate([each[0 if few else 1 :] for each in (short, more)])
+        return _told(trainer, batch, first, 1, steps_s, 0.0, 1 + len(short) + len(more))
     # The least of several short epochs, if they are not a large part of the time that there is.
     several = 10 * SHORT * single < until - clock()
     if several:
         single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
     steps = int(np.clip(math.ceil(BLOCK_S / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
-    # A first block tells what the later ones take: an epoch of one step is a poor guess where steps overlap, unless a
-    # step is a block.
-    each = float(trainer.train(batch, steps, 1)[-1]) or 1e-9 if steps > 1 else single
-    blocks = int(np.clip((until - clock()) // each - 1, *BLOCKS))
-    epochs = trainer.train(batch, steps, blocks + 1)[1:]  # the first of a `fit` starts its input anew
+    done = 1 + len(short) + several * (SHORT + 1)
+    # The first of a `fit` starts its input anew.
+    epochs = trainer.train(batch, steps, BLOCKS[0] + 1, until - clock())[1:]
     # An epoch costs something besides its steps, if even the shortest epoch of one step took longer than a step in any
     # block: what noise alone could have made would make the steps look faster than they are.
     longer = several and single > float(epochs.max()) / steps
     more = single - float(epochs.mean()) / steps if longer else 0.0
     epoch_s = min(more * steps / max(steps - 1, 1), float(epochs.min()) / 2)
-    blocks_s = (epochs - epoch_s) / steps
-    return Trained(batch, first, steps, tuple(blocks_s.tolist()), epoch_s, trainer.peak_bytes())
+    return _told(trainer, batch, first, steps, epochs - epoch_s, epoch_s, done + steps * (len(epochs) + 1))
+
+
+def _told(trainer: Trainer, batch: int, first: float, steps: int, epochs: Array, epoch_s: float, done: int) -> Trained:
+    """What epochs of so many steps, of these seconds without what an epoch costs, tell of a batch size."""
+    means = BlockMeans(LEVEL)
+    for seconds in epochs:
+        means.add(float(seconds), steps)
+    blocks_s = tuple((np.array(means._seconds) / means._steps).tolist())
+    about = {"changed": means.changed, "done": done, "leak": leak(trainer.held[-len(epochs) :]) / steps}
+    return Trained(batch, first, steps, blocks_s, epoch_s, trainer.peak_bytes(), **about)
+
+
+def leak(held: Sequence[int]) -> float:
+    """Bytes that memory grows by with each epoch, from what it was after each; 0 where it does not go on growing.
+
+    It does where each part of it (a sixth, a third of few) lies above the one before, by half of the mean rise at the
+    least: what fills a cache, or an allocator's room, comes to an end.
+    """
+    if len(held) < 2 * BLOCKS[0]:
+        return 0.0
+    parts = np.array_split(np.array(held, float), 6 if len(held) >= MANY else 3)
+    rises = np.diff([part.mean() for part in parts])
+    goes_on = rises.sum() >= LEAK and rises.min() >= rises.mean() / 2
+    apart = len(held) - (len(parts[0]) + len(parts[-1])) / 2  # epochs, of the middles of the first and the last
+    return float(rises.sum() / apart) if goes_on else 0.0
 
 
 def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: Callable[[], float]) -> Trained:
@@ -315,28 +351,37 @@ def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: C
     only in an epoch that is long enough.
 
     Each epoch is GROWS times as long as the one before, as far as there is time, or LEAST_S, and no longer than the
-    data; then the last is repeated while there is time. Its second half tells what a step takes, all of it what it
-    costs besides.
+    data; data with a cache are gone through at once, which alone fills it. Then the last is repeated while there is
+    time. Its second half tells what a step takes, all of it what it costs besides.
     """
-    most, seen = trainer.most_steps(batch), [trainer.stream(1)]
+    caches, most = trainer.cached is not None, trainer.most_steps(batch)
+    seen = [trainer.stream(most, until - clock()) if caches else trainer.stream(1)]
+    done = steps = len(seen[0]) - 2
+    again, most = caches and steps == most, steps if caches else most  # a cache that is filled is read at least once
     while True:
         steps, whole = len(seen[-1]) - 2, float(seen[-1][-1])
         each = float(_per_step(seen[-1]).mean())
         left = max(until - clock(), LEAST_S)
         more = int(min(GROWS * steps, most, (left - max(whole - steps * each, 0.0)) / each))
-        if more > steps:
+        if more > steps and not caches:
             seen = [trainer.stream(more)]
             most = most if len(seen[0]) - 2 == more else len(seen[0]) - 2
-        elif len(seen) < BLOCKS[1] and whole < until - clock():
-            seen.append(trainer.stream(steps))
+        elif again or (len(seen) < BLOCKS[1] and whole < until - clock()):
+            seen.append(trainer.stream(steps, left) if caches else trainer.stream(steps))
+            again = False
         else:
             break
-    seen = seen[1:] or seen  # the first that is whole compiles for a last batch that is smaller
-    blocks_s = np.concatenate([_per_step(moments) for moments in seen])
+        done += len(seen[-1]) - 2
+    before, *later = seen  # the first that is whole compiles for a last batch that is smaller
+    seen = later or seen
+    steps, blocks_s = len(seen[-1]) - 2, np.concatenate([_per_step(moments) for moments in seen])
     whole = float(np.mean([moments[-1] for moments in seen]))
     blocks_s *= min(whole / (steps * blocks_s.mean()), 1.0)  # where the first half was the faster one
-    epoch_s = whole - steps * float(blocks_s.mean())
-    return Trained(batch, first, steps, tuple(blocks_s.tolist()), max(epoch_s, 0.0), trainer.peak_bytes())
+    epoch_s = max(whole - steps * float(blocks_s.mean()), 0.0)
+    again_s = (len(before) - 2) * float(blocks_s.mean()) + epoch_s  # an epoch as long as the first, later
+    once_s = float(before[-1]) - again_s if later and before[-1] > FACTOR * again_s else 0.0
+    about = {"once_s": once_s, "done": done, "leak": leak(trainer.held[-len(seen) :]) / steps}
+    return Trained(batch, first, steps, tuple(blocks_s.tolist()), epoch_s, trainer.peak_bytes(), **about)
 
 
 def _per_step(moments: Array) -> Array:

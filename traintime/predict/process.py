@@ -13,6 +13,7 @@ from rich.console import Console
 
 from traintime.measuring.measure import run_module
 from traintime.measuring.worker import process as worker
+from traintime.predict import own
 from traintime.predict.costs import USUAL, Rates
 from traintime.store.records import DISTURBED
 
@@ -29,12 +30,16 @@ class Copies:
 
 
 ONCE = Copies()
-peak = worker.peak_memory  # bytes since `forget`; or since its start, where the system cannot
 
 
 def now() -> int:
-    """Resident memory of this process, bytes."""
-    return psutil.Process().memory_info().rss
+    """Resident memory of this process, bytes, without the predictor's own."""
+    return own.resident() - own.loaded
+
+
+def peak() -> int:
+    """The most that it was since `forget`, or since its start, where the system cannot."""
+    return worker.peak_memory() - own.loaded
 
 
 def forget(backend: str) -> None:

@@ -30,6 +30,7 @@ CORRECTED = 11  # the first version whose stored answers are corrected
 FEWEST = 10  # trainings that a version of the predictor has a record of
 OTHERS = "others"  # stacks that too few models were tried on: as far off as all that were
 SLEEP = "sleep after epochs"  # the part of a training
+ONCE = ("first step", "first epoch", "saving")  # what an epoch does not repeat
 SLEPT_S = 0.1  # of a `fit` after its last step, more than any framework needs to come back
 Errors = Sequence[tuple[float, float]]  # as `around` takes them
 Z = float(ndtri(0.5 + LEVEL / 2))  # standard deviations to an interval's end
@@ -224,7 +225,7 @@ def training(
     The sleep that is expected is in the estimate. The rest is in the upper end alone: an epoch that takes as long as
     it may waits for the next waking.
     """
-    total_s, once_s = sum(parts.values()), parts.get("first step", 0.0) + parts.get("saving", 0.0)
+    total_s, once_s = sum(parts.values()), sum(parts.get(name, 0.0) for name in ONCE)
     epoch, total = (around(each, *errors, level=level) for each in ((total_s - once_s) / epochs, total_s))
     if not sleeps or (met := pauses(epoch)).max() < 0.01 * epoch.value:
         return dict(parts), epoch, total, 0.0

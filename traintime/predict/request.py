@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from traintime.errors import LARGEST, InputError, unknown
-from traintime.explain.memory import MemoryModel, memory_model
+from traintime.explain.memory import ADAM, LEAST_COPIES, MemoryModel, memory_model
 from traintime.point import Point, Run
-from traintime.predict import process
+from traintime.predict import own, process
 from traintime.predict.answer import LEVEL, TIERS
 from traintime.predict.costs import USUAL
 from traintime.predict.work.graph import PROBED, of_forward, work
@@ -112,7 +112,9 @@ class ModelDescription:
     and moves the rows in use alone (DEFERRED, SPARSE); uncosted: what says that a step is run in a way
     without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
     neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork);
-    fitted: whether it is of the book's workloads, to which the costs were fitted: nothing else corrects them.
+    fitted: whether it is of the book's workloads, to which the costs were fitted: nothing else corrects them; held:
+    bytes at the most on the way forward and back, and in the update, where it was followed (work.torch); beyond_model:
+    what these are more than the memory model makes of the work.
     """
 
     work: Work
@@ -133,6 +135,8 @@ class ModelDescription:
     frozen: int = 0
     by_rows: int = 0
     fitted: bool = False
+    held: tuple[float, ...] = ()
+    beyond_model: float = 0.0
 
     @classmethod
     def from_point(cls, point: Point) -> "ModelDescription":
@@ -183,22 +187,30 @@ class ModelDescription:
         """That of a PyTorch module, its trainer given (torch_trainer.TorchTrainer). Raises InputError where its work
         is not known without training it (work.torch.step_work).
         """
-        from traintime.predict.work import torch as torch_work  # loads torch
+        with own.loading():
+            from traintime.predict.work import torch as torch_work  # loads torch
 
-        counted = torch_work.step_work(trainer, batch)
+            counted = torch_work.step_work(trainer, batch)
         optimizer = trainer.optimizer
         name = type(optimizer).__name__.lower()
         name = "momentum" if name == "sgd" and optimizer.defaults.get("momentum") else name
         sizes = counted.table_parameters, counted.tokens
         tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
-        loaded = None if trainer.backend == "torch" else _loaded_bytes([each.nbytes for each in tensors])
+        held = [0 if each.is_meta else each.nbytes for each in tensors]
+        loaded = None if trainer.backend == "torch" else _loaded_bytes(held)
         about = {"allocator": process.allocator(), "loaded_bytes": loaded}
         about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
         about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
         largest = max(trainer.module.parameters(), key=lambda each: each.nbytes)
         about["dtype"] = str(largest.dtype).removeprefix("torch.")
-        return cls(counted.total, *sizes, name, name, trainer.stack, trainer.array_bytes(1), **about)
+        # The samples that a loop holds, this process holds already, whether they are arrays or lie in a Dataset.
+        return cls(counted.total, *sizes, name, name, trainer.stack, **about).holding(counted.held)
+
+    def holding(self, held: tuple[float, ...]) -> "ModelDescription":
+        """The same where so much was followed to be held."""
+        found = replace(self, held=held, beyond_model=0.0)
+        return replace(found, beyond_model=max(held) - found.beyond_idle)
 
     @property
     def forward(self) -> Work:
@@ -210,13 +222,19 @@ class ModelDescription:
 
     @property
     def memory(self) -> MemoryModel:
-        """What its stack holds. Raises InputError for a stack that was never measured."""
-        return memory_model(self.stack)
+        """What its stack holds, or, where it was followed, what its work does. Raises InputError for a stack that was
+        never measured.
+        """
+        model, each = (
+            memory_model(self.stack),
+            {"stack": "", "copies": LEAST_COPIES[ADAM], "kept": 1.0, "recurrent": 1.0},
+        )
+        return replace(model, runtime=0.0, **each) if self.held else model
 
     @property
     def beyond_idle(self) -> float:
         """Memory that its training takes in addition to what its stack holds before, without the samples, bytes."""
-        return self.memory.beyond_idle(self.work, self.how, self.frozen)
+        return self.memory.beyond_idle(self.work, self.how, self.frozen) + self.beyond_model
 
     def refuse_without_costs(self) -> None:
         """Raise InputError where a step is run in a way that has no known cost."""

@@ -40,8 +40,6 @@ class TorchTrainer(Trainer):
         name, parameters = type(module).__name__, list(module.parameters())
         if any(isinstance(each, torch.nn.UninitializedParameter) for each in parameters):
             raise InputError("model", name, "has parameters without a shape yet", "Call it once with a batch.")
-        if any(each.is_meta for each in parameters):
-            raise InputError("model", name, "has no numbers (it is on the device meta)", "Call its to_empty(device=…).")
         if isinstance(optimizer, list | tuple):
             raise InputError("optimizer", type(optimizer).__name__, "is several", BY_STEP)
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -62,7 +60,8 @@ class TorchTrainer(Trainer):
             remedy = "Give torch.utils.data.DataLoader(data, batch_size=32), say."
             raise InputError("data", type(data).__name__, "has samples and no batches", remedy)
         self.module, self.loss, self.optimizer, self.data = module, loss, optimizer, data
-        self.device = parameters[0].device
+        self.empty = any(each.is_meta for each in parameters)  # without numbers, so that it cannot be trained
+        self.device = torch.device("cpu") if self.empty else parameters[0].device
         self.backend = "torch" if self.device.type == "cuda" else "cpu"
         self._arrays = _arrays(data, loss)
         self.own_batches = self.one_batch_size = self._arrays is None
@@ -83,20 +82,23 @@ class TorchTrainer(Trainer):
         return sum(each.nbytes for each in self._held() if not isinstance(each, np.memmap))
 
     def array_bytes(self, samples: int) -> int:
-        """Bytes of so many samples as arrays, once; on a GPU they are the host's affair."""
-        return sum(each.nbytes // len(each) for each in self._held()) * samples
+        """Bytes of so many samples as arrays, once, and no more than are given: a loop that has more reads them as it
+        goes. On a GPU they are the host's affair.
+        """
+        return sum(each.nbytes // len(each) * min(samples, len(each)) for each in self._held())
 
     def _held(self) -> list[Any]:
         return [] if self.own_batches or self.backend == "torch" else _leaves(self._arrays)
 
-    def train(self, batch: int, steps: int, epochs: int) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,). A DataLoader is read on, so that its
-        workers start once an epoch of the reader's and not once an epoch of these; that start is not counted here.
+    def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
+        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds. A
+        DataLoader is read on, so that its workers start once an epoch of the reader's and not once an epoch of these;
+        that start is not counted here.
         """
-        seconds = []
+        seconds, until = [], time.perf_counter() + within_s
         self.module.train()
         with self._named("a step"):
-            for _ in range(epochs):
+            while len(seconds) < epochs or time.perf_counter() + seconds[-1] < until:
                 start, begun = time.perf_counter(), len(self._starts)
                 for _ in range(steps):
                     self.optimizer.zero_grad()
@@ -104,6 +106,7 @@ class TorchTrainer(Trainer):
                     self.optimizer.step()
                 self._wait()
                 seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
+                self.note()
         return np.array(seconds)
 
     def between_s(self) -> float:
@@ -154,6 +157,14 @@ class TorchTrainer(Trainer):
             self._loader = None  # ends its workers
             before.put_back()
 
+    def of_a_batch(self) -> "TorchTrainer":
+        """What trains the module on as many samples as are asked for: those of one batch, again and again."""
+        if not self.own_batches:
+            return self
+        with self.restored(values=False):
+            inputs, targets = self.batch(1)
+        return TorchTrainer(self.module, self.loss, self.optimizer, inputs if self.loss is None else (inputs, targets))
+
     def batch(self, samples: int) -> Batch:
         """The next batch, on the module's device: so many samples of the arrays, or the DataLoader's next."""
         if self._arrays is None:
@@ -163,14 +174,13 @@ class TorchTrainer(Trainer):
             self._at += samples
         return _mapped(lambda each: torch.as_tensor(each).to(self.device), batch)
 
-    def loss_of(self, batch: Batch, call: Callable[..., Any] | None = None) -> torch.Tensor:
-        """The loss of a batch; call: what is called in the module's place. Raises InputError where there is none."""
+    def loss_of(self, batch: Batch) -> torch.Tensor:
+        """The loss of a batch. Raises InputError where there is none."""
         inputs, targets = batch
-        call = call or self.module
         if isinstance(inputs, Mapping):
-            outputs = call(**inputs)
+            outputs = self.module(**inputs)
         else:
-            outputs = call(*inputs) if isinstance(inputs, tuple | list) else call(inputs)
+            outputs = self.module(*inputs) if isinstance(inputs, tuple | list) else self.module(inputs)
         if self.loss is not None:
             return self.loss(outputs, targets)
         first = outputs[0] if isinstance(outputs, tuple) else outputs

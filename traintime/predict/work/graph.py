@@ -34,11 +34,13 @@ class ModelWork:
 
     layers: LayerWork in the order of their first call, inputs included, or torch's ModuleMemory; total: of the model;
     frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the
-    optimizer all moves at each step, so that a deferred table does not count; tokens: of these, those that a batch
+    optimizer all moves at each step, and of which a batch reads some, so that no deferred one counts, and none that a
+    product takes whole; tokens: of these, those that a batch
     reads at most; by_rows: parameters whose update grows with the batch, in the rows of deferred or sparse tables that
-    it reads. Of a Keras model alone: forward: the forward pass by itself; tables: those embeddings, once for each
-    time that a step reads one; batch_bytes: of a batch, its inputs as their dtypes have it, and its targets as far as
-    the losses tell them; compute_dtype: in which most operations of the products are computed.
+    it reads. Of a module alone: held: bytes at the most on the way forward and back, and in the update. Of a Keras
+    model alone: forward: the forward pass by itself; tables: those embeddings, once for each time that a step reads
+    one; batch_bytes: of a batch, its inputs as their dtypes have it, and its targets as far as the losses tell them;
+    compute_dtype: in which most operations of the products are computed.
     """
 
     layers: tuple[Any, ...]
@@ -51,6 +53,7 @@ class ModelWork:
     tables: tuple[Any, ...] = ()
     batch_bytes: int = 0
     compute_dtype: str = FLOAT32
+    held: tuple[float, ...] = ()
 
 
 def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | None = None) -> ModelWork:
@@ -92,7 +95,8 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     walk.outside(model, model.name)
     works = tuple(walk.works.values())
     largest = max(works, key=lambda each: each.work.flops)
-    tables = {id(each): each for each in walk.tables}.values()
+    read = [each for each in walk.tables if not walk.given.intersection(map(id, each.weights))]
+    tables = {id(each): each for each in read}.values()
     table = sum(size(weight) for each in tables for weight in each.weights)
     looked_up = sum(each.work.activation_bytes // FLOAT for each in works if each.kind == "Embedding")
     targets = [
@@ -108,7 +112,7 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         tokens=min(looked_up, table),
         by_rows=walk.by_rows,
         forward=of_forward(walk.forward),
-        tables=tuple(walk.tables),
+        tables=tuple(read),
         batch_bytes=sum(map(layers.nbytes, inputs)) + FLOAT * sum(targets),
         compute_dtype=largest.dtype if largest.work.flops else FLOAT32,
     )
@@ -224,6 +228,7 @@ class _Walk:
         self.frozen = 0  # parameters that nothing trains
         self.by_rows = 0  # those of deferred tables that a step writes
         self.tables: list[Any] = []  # embeddings that are trained whole, once for each call
+        self.given: set[int] = set()  # weights that operations take as they are: each of their rows has a gradient
         self._reached: dict[int, Any] = {}  # tensors whose gradient a step needs; kept, so that ids stay theirs
         self._counted: set[int] = set()  # weights
 
@@ -264,6 +269,7 @@ class _Walk:
             batch, length, *rest = inputs.shape  # its slices are independent: a batch as many times as large
             (output,) = self.call(operation.layer, (self._reshaped(inputs, (batch * length, *rest)),), {}, f"{full}/")
             return [self._reshaped(output, (batch, length, *output.shape[1:]))]
+        self.given |= {id(each) for each in self.keras.tree.flatten((arguments, named))} & self.trained
         outputs = self._specified(operation, arguments, named, dtypes, full)
         of_layer = layers.is_layer(operation)
         rule = (layers.LAYERS if of_layer else layers.OPERATIONS)[name]

@@ -1,17 +1,21 @@
 """The work of one training step of a PyTorch module, and the memory that each of its modules holds, without a step.
 
 A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: nothing
-is computed, and a model that does not fit into this machine can be asked about. Where its way depends on numbers
-(Hugging Face's BERT asks whether its mask is all ones), a forward pass of two samples says which way it goes.
-Products are counted by torch's own table of formulas (torch.utils.flop_counter), what is saved for the backward pass by
-its saved-tensor hooks.
+is computed, and a model that does not fit into this machine, or is on the device meta, can be asked about. Where its
+way depends on numbers (Hugging Face's BERT asks whether its mask is all ones), a forward pass of two samples says which
+way it goes. Products are counted by torch's own table of formulas (torch.utils.flop_counter), what is saved for the
+backward pass by its saved-tensor hooks, and what is held at the most by when each tensor comes and goes, those of the
+optimizer's update among them.
 """
 
 import contextlib
+import copy
+import itertools
 import math
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +36,9 @@ from traintime.predict.work.graph import PROBED, ModelWork
 from traintime.workloads.base import FLOAT, Work
 
 WHOLE = "the module itself"
+# Times their bytes that tensors which come and go on the way forward and back take, since an allocator cannot close all
+# gaps that they leave; and bytes that torch loads with its first step. Of five modules on a processor.
+GAPS, BEGIN = 1.3, 2e7
 TABLES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
@@ -78,7 +85,7 @@ def _asked(trainer: TorchTrainer) -> list[Any]:
     """
     buffers = {name: each.clone() for name, each in trainer.module.named_buffers()}
     with trainer.restored(values=False), _uncompiled(), _Products() as asked:
-        _loss(trainer, buffers, trainer.batch(2))
+        _called(trainer, buffers, lambda: trainer.loss_of(trainer.batch(2)))
     return asked.answers
 
 
@@ -86,27 +93,73 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> ModelW
     """One step without numbers. answers: to what the module asks of them."""
     memory, products = _Memory(trainer.module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    named = [*trainer.module.named_parameters(), *trainer.module.named_buffers()]
-    state = {name: mode.from_tensor(each) for name, each in named}
+    named = {**dict(trainer.module.named_parameters()), **dict(trainer.module.named_buffers())}
+    with mode:
+        state = {name: _faked(mode, each) for name, each in named.items()}
     with trainer.restored(values=False):
         batch = _without_numbers(mode, trainer, samples)
         memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
+        products.hold([*state.values(), *_tensors(batch)])
+        begun = products.live
         begins = register_module_forward_pre_hook(memory.begins)
         ends = register_module_forward_hook(memory.ends, always_call=True)
-        saves = saved_tensors_hooks(memory.saves, lambda tensor: tensor)
-        with _uncompiled(), mode, products, begins, ends, saves:
-            _loss(trainer, state, batch).backward()
-    return _summed(trainer, memory, products, batch)
+
+        def step() -> None:
+            # What is computed again on the way back is saved for a moment, and is in the peak alone.
+            with saved_tensors_hooks(memory.saves, lambda tensor: tensor):
+                loss = trainer.loss_of(batch)
+            loss.backward()
+
+        with _uncompiled(), mode, products, begins, ends:
+            _called(trainer, state, step)
+            there, passing = products.live, products.peak + memory.unseen - begun
+            products.peak, products.given = products.live, itertools.repeat(1.0)  # asked for the number of the step
+            updated = _update(trainer.optimizer, {id(each): state[name] for name, each in named.items()})
+            state_bytes = products.live - there if updated else 0  # `updated` keeps what the first update has made
+    back = begun + GAPS * passing + state_bytes
+    memory.factors = {id(each) for name, each in named.items() if _storage(state[name]) in products.factors}
+    return _summed(trainer, memory, products, batch, tuple(BEGIN + each for each in (back, products.peak)))
 
 
-def _loss(trainer: TorchTrainer, state: dict[str, torch.Tensor], batch: Any) -> torch.Tensor:
-    """The loss of a batch as the module trains, these tensors in the place of its own of those names."""
+def _faked(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """A parameter or a buffer without its numbers; of one on the device meta, as it will be on a processor."""
+    if not tensor.is_meta:
+        return mode.from_tensor(tensor)
+    return torch.empty_like(tensor, device="cpu", requires_grad=tensor.requires_grad)
 
-    def call(*given: Any, **by_name: Any) -> Any:
-        return torch.func.functional_call(trainer.module, state, given, by_name)
 
+def _update(optimizer: torch.optim.Optimizer, instead: dict[int, torch.Tensor]) -> torch.optim.Optimizer:
+    """An optimizer like this one after its first update, which makes its state, with these tensors in their places; of
+    one that cannot be followed without numbers, the state alone.
+    """
+    one = copy.copy(optimizer)
+    groups = [[instead[id(each)] for each in group["params"] if id(each) in instead] for group in one.param_groups]
+    one.param_groups = [{**group, "params": its} for group, its in zip(one.param_groups, groups, strict=True)]
+    one.state = defaultdict(dict)
+    try:
+        one.step()
+    except Exception:  # whatever an optimizer asks of its numbers
+        for each in itertools.chain(*groups):
+            one.state[each] = {n: torch.empty_like(each) for n in range(optimizers.of_torch(optimizer).slots)}
+    return one
+
+
+class _Whole(torch.nn.Module):
+    """A module, and a call in which others' tensors stand in its parameters' places."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, call: Callable[[], Any]) -> Any:
+        return call()
+
+
+def _called(trainer: TorchTrainer, state: dict[str, torch.Tensor], call: Callable[[], Any]) -> Any:
+    """What is called while the module trains with these tensors in the place of its own of those names."""
     trainer.module.train()
-    return trainer.loss_of(batch, call)
+    instead = {f"module.{name}": each for name, each in state.items()}
+    return torch.func.functional_call(_Whole(trainer.module), instead, (call,))
 
 
 @contextlib.contextmanager
@@ -117,7 +170,9 @@ def _uncompiled() -> Iterator[None]:
         yield
 
 
-def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any) -> ModelWork:
+def _summed(
+    trainer: TorchTrainer, memory: "_Memory", products: "_Products", batch: Any, held: tuple[int, int]
+) -> ModelWork:
     update, groups = optimizers.of_torch(trainer.optimizer), trainer.optimizer.param_groups
     trained_ids = {id(each) for group in groups for each in group["params"] if each.requires_grad}
     counted: set[int] = set()
@@ -134,7 +189,7 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
             one.parameters, parameters = one.parameters + each.nbytes, parameters + numbers
             one.state += each.nbytes * update.slots * moved
             frozen += numbers * (not moved)
-            if moved and isinstance(module, TABLES) and tied[id(each)] == 1:
+            if moved and isinstance(module, TABLES) and tied[id(each)] == 1 and id(each) not in memory.factors:
                 read = min(memory.rows[name] * module.embedding_dim * each.element_size() // FLOAT, numbers)
                 if module.sparse:  # its gradient, and so its update, has the rows that a batch reads
                     # One copy less, of a weight with its gradient and slots: a part of the table counts as frozen.
@@ -151,14 +206,15 @@ def _summed(trainer: TorchTrainer, memory: "_Memory", products: "_Products", bat
         launches=2 * memory.launches,
         recurrent_bytes=recurrent,
     )
-    return ModelWork(tuple(memory.modules.values()), work, frozen, table, tokens, by_rows)
+    return ModelWork(tuple(memory.modules.values()), work, frozen, table, tokens, by_rows, held=held)
 
 
 OF_NUMBERS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
 
 
 class _Products(TorchDispatchMode):
-    """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results.
+    """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results; and the bytes that
+    tensors take, now (live) and at the most (peak).
 
     given: answers, in order, to what is asked of numbers: `if` and `.item()` of a tensor, and whether two are equal.
     What it answers beyond them is kept.
@@ -166,15 +222,18 @@ class _Products(TorchDispatchMode):
 
     def __init__(self, given: Iterable[Any] = ()) -> None:
         super().__init__()
-        self.flops = self.bytes = 0
+        self.flops = self.bytes = self.live = self.peak = 0
         self.answers: list[Any] = []
-        self._given = iter(given)
+        self.given = iter(given)
+        self.factors: set[int] = set()  # storages
+        self._held: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in OF_NUMBERS and (answer := next(self._given, None)) is not None:
+        if func in OF_NUMBERS and (answer := next(self.given, None)) is not None:
             return answer
         out = func(*args, **(kwargs or {}))
         packet = func._overloadpacket
+        self.hold(_tensors(out))
         if func in OF_NUMBERS:
             self.answers.append(out)
         if packet in FURTHER:
@@ -185,7 +244,21 @@ class _Products(TorchDispatchMode):
             return out
         self.flops += flops
         self.bytes += sum(each.nbytes for each in _tensors((args, out)))
+        self.factors |= {_storage(each) for each in _tensors(args)}
         return out
+
+    def hold(self, tensors: list[torch.Tensor]) -> None:
+        """Count what these take until nothing refers to it any more."""
+        for storage in (each.untyped_storage() for each in tensors):
+            if storage._cdata not in self._held:
+                self._held.add(storage._cdata)
+                self.live += storage.nbytes()
+                self.peak = max(self.peak, self.live)
+                weakref.finalize(storage, self._free, storage._cdata, storage.nbytes())
+
+    def _free(self, storage: int, size: int) -> None:
+        self._held.discard(storage)
+        self.live -= size
 
 
 def _of_recurrent(args: Any) -> int:
@@ -218,6 +291,8 @@ class _Memory:
         named = list(module.named_modules())
         self.modules = {name: ModuleMemory(name or WHOLE, type(each).__name__) for name, each in named}
         self.known: set[int] = set()  # storages that are parameters, the batch's, or counted already
+        self.unseen = 0  # bytes that recurrent layers keep beyond what torch tells
+        self.factors: set[int] = set()  # ids of parameters that are factors of products: tied tables
         self.launches = 0  # modules without modules inside that were called: a kernel at the least
         self.rows: Counter[str] = Counter()  # that were read from tables, by the module's name
         self._names = {id(each): name for name, each in named}
@@ -238,7 +313,8 @@ class _Memory:
         one.calls += 1
         self.launches += next(module.children(), None) is None
         if isinstance(module, torch.nn.RNNBase):
-            one.saved = max(one.saved, one.calls * _kept_of_steps(module, given[0]))
+            more = max(one.calls * _kept_of_steps(module, given[0]) - one.saved, 0)
+            one.saved, self.unseen = one.saved + more, self.unseen + more
         if isinstance(module, TABLES):
             bags = isinstance(module, torch.nn.EmbeddingBag)
             read = _tensors(given)[0].numel() if bags and given else outputs.numel() // module.embedding_dim
@@ -264,8 +340,8 @@ def _kept_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
 
 
 def _tensors(thing: Any) -> list[torch.Tensor]:
-    """Every tensor in a nest of lists, tuples and dicts."""
-    return [each for each in tree_leaves(thing) if isinstance(each, torch.Tensor)]
+    """Every tensor in a nest of lists, tuples and dicts, but sparse gradients, which are as small as a batch."""
+    return [each for each in tree_leaves(thing) if isinstance(each, torch.Tensor) and each.layout == torch.strided]
 
 
 def _without_numbers(mode: FakeTensorMode, trainer: TorchTrainer, samples: int) -> Any:
