@@ -20,7 +20,7 @@ TENSORFLOW = "2026-tensorflow"
 DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
 KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
-SECONDS = 60.0  # of a probe
+SECONDS = 30.0  # of a probe
 
 
 @dataclass(frozen=True)
