@@ -87,7 +87,7 @@ def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against
     tab = opened(against)
     for stack, (points, fit) in moving.fitted(MACHINE).items():
         sizes = points[list(moving.CLASSIFIER)].astype(int).to_dict("records")
-        texts, predicted = move(tab, [(stack, each) for each in sizes]), fit.predict(points)
+        texts, predicted = move(tab, [(stack, each) for each in sizes]), fit.parts(points).sum(axis=1)
         for text, row, seconds in zip(texts, points.to_dict("records"), predicted, strict=True):
             ends = [row["low_s"], row["high_s"]] if row["low_s"] > 0 else []
             assert text.startswith(f"{row[against]:,} {moving.CLASSIFIER[against][1]}: ")
@@ -107,7 +107,7 @@ def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
     text = move(opened(), [("numpy", sizes)])[0]
     assert "measured (" not in text
     assert text.endswith("not measured")
-    assert numbers(text) == rounded([50_000, 1e3 * fit.predict(pd.DataFrame([sizes]))[0]])
+    assert numbers(text) == rounded([50_000, 1e3 * fit.parts(pd.DataFrame([sizes])).sum(axis=1)[0]])
 
 
 def test_a_stack_measured_at_one_length_has_no_other(opened):
