@@ -89,6 +89,8 @@ FACTORS = {"vocabulary": 11, "embedding": 6, "units": 4, "factor": 2, "batch": 1
 DENSE = {"inputs": 3, "hidden": 4, "layers": 2, "outputs": 2, "batch": 5}
 # 3 numbers at each of 4 positions, 2 units, five samples.
 LSTM = {"inputs": 3, "units": 2, "length": 4, "batch": 5}
+# 2 tokens of 4 numbers, 2 heads, 3 classes, five samples.
+ENCODER = {"layers": 1, "embedding": 4, "heads": 2, "length": 2, "outputs": 3, "batch": 5}
 # A window of 2 x 2 on 5 x 5 pixels has 4 x 4 places, 2 x 2 after pooling; 3 filters, 2 classes, five images.
 CONVNET = {"side": 5, "window": 2, "filters": 3, "outputs": 2, "batch": 5}
 # 4 x 4 pixels, 2 maps, two convolutions after the first, 3 classes, five images.
@@ -172,6 +174,17 @@ COUNTED = [
             "product_bytes": 4 * (2 * (320 + 12 + 240) + 3 * (60 + 24 + 10)),
             "activation_bytes": 4 * 5 * (25 + 16 * 3 + 12 + 2),
             "launches": 2 * 3,
+        },
+    ),
+    # Two tokens of 4 numbers, two heads of 2 numbers: 8 samples' tokens by 4 x 4 weights of queries, keys and values,
+    # which data feed, and of the output; a head's 2 x 2 scores of 2 numbers, twice; 4 to 16 numbers and back; classes.
+    (
+        "encoder",
+        ENCODER,
+        {
+            "parameters": 4 * (16 + 4) + 2 * 8 + (64 + 16) + (64 + 4) + (4 + 1) * 3,
+            "flops": 2 * (2 * 3 * 10 * 16 + 3 * (10 * 16 + 2 * 10 * 8 + 2 * 10 * 64 + 5 * 12)),
+            "activation_bytes": 4 * (10 * 4 * (1 + 14) + 2 * 10 * 4),
         },
     ),
     # The image, three convolutions with their ReLU; and a sum; and what is joined: four maps, then six; and six maps

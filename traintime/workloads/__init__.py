@@ -1,7 +1,7 @@
 """What can be trained. Adding a workload is a folder and a line here."""
 
 from traintime.errors import unknown
-from traintime.workloads import blocks, convnet, dense, lstm, rnn
+from traintime.workloads import blocks, convnet, dense, encoder, lstm, rnn
 from traintime.workloads.base import Sizes
 
 ALL: dict[str, type[Sizes]] = {
@@ -10,6 +10,7 @@ ALL: dict[str, type[Sizes]] = {
     "lstm": lstm.Lstm,
     "convnet": convnet.Convnet,
     "blocks": blocks.Blocks,
+    "encoder": encoder.Encoder,
 }
 
 
