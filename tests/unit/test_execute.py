@@ -72,7 +72,7 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(
 
 
 def test_of_what_libraries_log_a_page_shows_warnings_alone():
-    logged = "WARNING: All log messages before absl::InitializeLog() is\nI0000 00:00:1.2  14 port.cc:153] on. You\n"
+    logged = "WARNING: All log messages before\nI0000 00:00:1.2  14 compiler.h:208] on\nTo enable the following: AVX2\n"
     cells = [nbformat.v4.new_code_cell("f()") for _ in range(2)]
     for cell, text in zip(cells, (logged, f"{logged}UserWarning: odd\n"), strict=True):
         cell.outputs = [nbformat.v4.new_output("stream", name="stderr", text=text)]

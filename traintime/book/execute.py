@@ -27,7 +27,7 @@ from traintime.measuring import sweep
 ALLOWED = ["NotMeasured", "NameError", "ModuleNotFoundError"]
 WIDEST = 79  # characters of a line of code that fit a page
 # What TensorFlow logs of itself on some processors, whatever its level of logs is (2.21): no warning, and no result.
-LOGGED = re.compile(r"^(WARNING: All log messages before absl::|I\d{4} \S+ +\d+ \S+\.cc:\d+\]).*\n?", re.MULTILINE)
+LOGGED = re.compile(r"^(WARNING: All log messages|To enable the follow|I\d{4} \S+ +\d+ \S+:\d+\]).*\n?", re.MULTILINE)
 USUAL_S = (20, 60)  # seconds of a chapter that has never run here, on the fastest and the slowest of our machines
 
 
