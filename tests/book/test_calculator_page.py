@@ -148,7 +148,7 @@ def test_a_measured_step_is_the_answer_and_the_hours_follow_from_the_mean(opened
 def test_the_memory_on_our_card_is_what_its_driver_counted(opened):
     torch, jax = answers(opened(), [{"machine": OURS[1], "stack": stack} for stack in ("2026-torch", "2026-jax")])
     assert torch["peak"]["value"] == pytest.approx(4.06e9, rel=0.05)
-    assert jax["peak"]["value"] == pytest.approx(1.35e9 + 1.42e9, rel=0.08)  # of its pool, and beside it
+    assert jax["peak"]["value"] == pytest.approx(1.35e9 + 1.42e9, rel=0.08)  # of its pool, and outside it
 
 
 def test_measured_steps_nearby_are_carried_over_as_python_does(opened):

@@ -57,8 +57,8 @@ SET = (*SIZES, "optimizer", "frozen", "allocator")
 
 
 @functools.cache
-def beside_pools() -> dict[str, float]:
-    """What the driver and its libraries took of our card beside a stack's pool, bytes: the most for those not run."""
+def outside_pools() -> dict[str, float]:
+    """What the driver and its libraries took of our card outside a stack's pool, bytes: the most for those not run."""
     its = [(record.stack, each.result) for record in derived.measured(OURS[0]) for each in record.invocations]
     rows = pd.DataFrame({"stack": stack} | result.memory for stack, result in its if result)
     took = (rows["device_in_use"] - rows["device_reserved"]).groupby(rows["stack"]).median()
@@ -89,7 +89,7 @@ def machines() -> dict[str, dict[str, Any]]:
         title = f"{titles[with_card]}, {device}" if device == own_card else device
         about = f"Predicted from its data sheet, with {by}.{SLOWER if device in WITHOUT_VNNI else ''}"
         found[device] = {"title": f"{title} ({what}, by its data sheet)", "about": about, "card": card}
-    found[own_card]["context"] = beside_pools()
+    found[own_card]["context"] = outside_pools()
     arithmetic, moved = (f"{100 * share:.0f}\u00a0%" for share in REACHED.values())
     about = (
         f"Give what your machine reaches, not what its data sheet promises: of that we take {arithmetic} for "
