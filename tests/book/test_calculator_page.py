@@ -11,6 +11,7 @@ import pytest
 from traintime.book.calculator import choices, near, page
 from traintime.explain.memory import CONTEXT, memory_model
 from traintime.explain.terms import by_part
+from traintime.predict.cards import OURS
 from traintime.predict.costs import FIXED, Rates, of_rates
 from traintime.workloads.rnn import Rnn
 
@@ -144,6 +145,12 @@ def test_a_measured_step_is_the_answer_and_the_hours_follow_from_the_mean(opened
     assert tab.locator('[data-curve="vocabulary"] circle.measured').count() > 2
 
 
+def test_the_memory_on_our_card_is_what_its_driver_counted(opened):
+    torch, jax = answers(opened(), [{"machine": OURS[1], "stack": stack} for stack in ("2026-torch", "2026-jax")])
+    assert torch["peak"]["value"] == pytest.approx(4.06e9, rel=0.05)
+    assert jax["peak"]["value"] == pytest.approx(1.35e9 + 1.42e9, rel=0.08)  # of its pool, and outside it
+
+
 def test_measured_steps_nearby_are_carried_over_as_python_does(opened):
     """One rule: near.py judges it, the script computes it."""
     every = [USUAL | its | {name: 2 * its[name] for name in ("length", "vocabulary")} for its, _ in measured()[::7]]
@@ -268,6 +275,7 @@ def test_a_value_out_of_range_is_refused_at_its_field_and_gives_no_answer(opened
     assert told.startswith(f"{field.capitalize()}: ")
     assert marked.get_attribute("aria-invalid") == "true"
     assert tab.locator('[data-answer="epoch"]').get_attribute("data-value") is None
+    assert tab.locator('[data-part="limit"]').is_hidden()
     tab.locator('[role="status"]', has_text=told).wait_for()  # a screen reader hears it, too
     tab.fill(f"#calculator-{name}", "150")
     assert problem.is_hidden()

@@ -55,12 +55,15 @@ function stepsOf({machine, stack}) {
   });
 }
 
+// What the driver and its libraries take of a card, bytes.
+const contextOf = ({machine, stack}) => DATA.machines[machine].context?.[stack] ?? DATA.context;
+
 function byFormula(settings) {
   const costs = costsOf(settings)[settings.allocator], held = DATA.holdings[settings.stack], how = way(settings);
   const done = work[how](settings), each = parts(done, costs.seconds);
   const ofPart = (part) => TERMS.reduce((sum, name) => sum + (DATA.terms[name] === part ? each[name] : 0), 0);
   // A card holds no interpreter and no libraries: what a process has beside its arrays lies elsewhere.
-  const idle = DATA.machines[settings.machine].card ? DATA.context : held.idle;
+  const idle = DATA.machines[settings.machine].card ? contextOf(settings) : held.idle;
   return {
     step: within(TERMS.reduce((sum, name) => sum + each[name], 0), costs.error),
     epoch: within(epoch(each, settings), costs.error),
@@ -324,10 +327,12 @@ function knownOf(settings, {measured, nearest}) {
 }
 
 function showReasons(settings, found) {
-  const {memory, card} = DATA.machines[settings.machine], fits = place("fits");
+  const {memory, card, context} = DATA.machines[settings.machine], fits = place("fits");
   fits.hidden = !card && !(memory && found.peak.high > memory);
   if (card) {
-    fits.textContent = "Memory is what the software holds on processors, without what a process holds beside its arrays.";
+    const seen = context ? "JAX and torch took here" : "others saw; on our card it was more";
+    fits.textContent = "Memory is the arrays that the software holds on processors, and " +
+      `${shown(contextOf(settings), DATA.bytes)} for the driver and its libraries, as ${seen}.`;
   } else if (memory) {
     const surely = found.peak.value > memory ? "It does not fit" : "It may not fit";
     fits.textContent = `${surely}: this machine has ${shown(memory, DATA.bytes)} of memory.`;

@@ -14,6 +14,7 @@ from traintime.explain import memory, points
 from traintime.predict import costs
 from traintime.predict.cards import OURS, THE_DOCUMENTS
 from traintime.predict.costs import KEEPS, REACHED, USUAL, Costs, Rates
+from traintime.store import derived
 from traintime.store import machines as known
 from traintime.workloads.rnn import Rnn
 
@@ -56,10 +57,19 @@ SET = (*SIZES, "optimizer", "frozen", "allocator")
 
 
 @functools.cache
+def outside_pools() -> dict[str, float]:
+    """What the driver and its libraries took of our card outside a stack's pool, bytes: the most for those not run."""
+    its = [(record.stack, each.result) for record in derived.measured(OURS[0]) for each in record.invocations]
+    rows = pd.DataFrame({"stack": stack} | result.memory for stack, result in its if result)
+    took = (rows["device_in_use"] - rows["device_reserved"]).groupby(rows["stack"]).median()
+    return took.reindex(stack_names(), fill_value=took.max()).to_dict()
+
+
+@functools.cache
 def machines() -> dict[str, dict[str, Any]]:
     """Machines whose processor we measured, then devices with a data sheet, our own card first, then the reader's.
 
-    title, about: text; memory: bytes, where they are known; card: whether it is a GPU.
+    title, about: text; memory: bytes, where they are known; card: whether it is a GPU; context: of our own, by stack.
     """
     found, (with_card, own_card) = {}, OURS
     titles = {name: title[0].upper() + title[1:] for name, title in known.titles().items()}
@@ -79,6 +89,7 @@ def machines() -> dict[str, dict[str, Any]]:
         title = f"{titles[with_card]}, {device}" if device == own_card else device
         about = f"Predicted from its data sheet, with {by}.{SLOWER if device in WITHOUT_VNNI else ''}"
         found[device] = {"title": f"{title} ({what}, by its data sheet)", "about": about, "card": card}
+    found[own_card]["context"] = outside_pools()
     arithmetic, moved = (f"{100 * share:.0f}\u00a0%" for share in REACHED.values())
     about = (
         f"Give what your machine reaches, not what its data sheet promises: of that we take {arithmetic} for "

@@ -134,11 +134,12 @@ def values() -> dict[str, str]:
     terms = STEP.latex_terms()
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
-    _, epoch, memory = answer()
+    epoch, outside = answer()[1], [size / GB for size in choices.outside_pools().values()]
     off = {name: np.exp(logs.abs()) for name, logs in near.left_out()[["formula", "carried"]].items()}
     return {
         "calculator_measured": between(epoch),
-        "calculator_memory": between(memory, BYTES),
+        "calculator_context": f"{CONTEXT / GB:.1f} GB",
+        "calculator_outside": f"{min(outside):.1f} to {max(outside):.1f} GB",
         "calculator_500k": answer(vocabulary=500_000)[0],
         "calculator_steps": f"{len(near.steps())}",
         "calculator_within": f"{off['carried'].quantile(LEVEL):.2f}",
