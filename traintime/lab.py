@@ -71,9 +71,27 @@ def _take_away(ended: Any) -> None:
             IPython.get_ipython().user_ns.pop(name, None)
 
 
+# What tables, figures and verdicts call a software stack, by the name that its runs are stored under.
+NAMES = {
+    "2017-theano": "Theano 0.9",
+    "2017-tensorflow": "TensorFlow 1.1",
+    "2020-theano": "Theano-PyMC",
+    "2020-tensorflow": "TensorFlow 1.15",
+    "2026-tensorflow": "TensorFlow 2.21",
+    "2026-jax": "JAX",
+    "2026-torch": "torch",
+    "numpy": "NumPy",
+}
+
+
+def in_words(text: str) -> str:
+    """The text with NAMES in the place of what runs are stored under."""
+    return re.sub(rf"\b({'|'.join(NAMES)})\b", lambda found: NAMES[found[0]], text)
+
+
 def _as_html(frame: pd.DataFrame) -> str:
-    """A frame as notebooks show it, with an empty cell where a value is missing."""
-    return re.sub("<td>(&lt;NA&gt;|NaN)</td>", "<td></td>", frame._repr_html_())
+    """A frame as notebooks show it: software in words, and an empty cell where a value is missing."""
+    return re.sub("<td>(&lt;NA&gt;|NaN)</td>", "<td></td>", in_words(frame._repr_html_()))
 
 
 if shell := IPython.get_ipython():
@@ -335,7 +353,7 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on:
     if not isinstance(verdict, Verdict):
         raise InputError("verdict", verdict, "is no lab.Verdict", "Pass lab.between(…), or lab.Verdict(holds, figure).")
     sentence = " ".join(sentence.split())  # it may fill several lines
-    said = f"**{verdict}**: {sentence} ({verdict.figure})"
+    said = f"**{verdict}**: {sentence} ({in_words(verdict.figure)})"
     kept = {"claim": claim, "sentence": sentence, "source": source, "on": on}
     kept |= {"verdict": str(verdict), "figure": verdict.figure}
     display({"text/plain": said.replace("*", ""), "text/markdown": said, VERDICT: kept}, raw=True)

@@ -270,7 +270,7 @@ def said(label: str) -> list[str]:
     for row in deciding(label):
         saying.setdefault((row.verdict, row.figure), []).append(row.title)
     return [
-        f"{', '.join(titles)}: **{verdict}**{', ' if figure else ''}{figure}"
+        f"{', '.join(titles)}: **{verdict}**{', ' if figure else ''}{lab.in_words(figure)}"
         for (verdict, figure), titles in saying.items()
     ]
 
