@@ -31,7 +31,7 @@ class Encoder(Sizes):
     def work(self) -> Work:
         """parameters: N (4 E A + 3 A + 8 E² + 10 E) + (E + 1) O, with A numbers in all heads, E rounded up.
 
-        Activations: what each layer's operations hand on, and the input. The scores of attention are L² numbers a head,
+        Activations: what each layer's operations give, and the input. The scores of attention are L² numbers a head,
         once before the softmax and once after.
         """
         width, heads, length, batch = self.embedding, self.heads, self.length, self.batch
