@@ -72,8 +72,7 @@ def trainings() -> pd.DataFrame:
 
 def _training(source: str, device: str, stack: str, kernel: str, key: str, work: Work, took_s: float) -> Row:
     """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
-    software, what computes its products (costs.kernel_of), a name, seconds, and for each of FACTORS the seconds of the
-    step for a unit of it.
+    software, what computes its products (costs.kernel_of), a name, seconds, and for each of FACTORS seconds a unit.
     """
     row = {"source": source, "device": device, "stack": stack, "kernel": kernel, "key": key, "took_s": took_s}
     row |= dict.fromkeys(FACTORS, 0.0)

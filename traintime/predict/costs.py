@@ -57,8 +57,7 @@ class Rates:
 @dataclass(frozen=True)
 class Costs:
     """Seconds a unit of each term of the formula (explain.formula.STEP). of: whose they are; seconds: by term, s a
-    launch, an operation, a byte; error: standard deviation of the logarithm of measured over predicted, for a model
-    unseen.
+    launch, an operation, a byte; error: standard deviation of log(measured / predicted) for a model unseen.
     """
 
     of: str
@@ -157,9 +156,7 @@ def sheet(device: str) -> "pd.Series[float]":
 
 
 def one_device(name: str) -> str:
-    """The device with a data sheet of this name, or whose name alone begins with it ("h2": H200-SXM). Raises InputError
-    for none, or several.
-    """
+    """The device with this name, or the only one that begins with it ("h2": H200-SXM). Raises InputError for others."""
     known = sorted(sheets()["device"].unique(), key=str.lower)
     meant = [device for device in known if device.lower() == name.lower()]
     meant = meant or [device for device in known if name and device.lower().startswith(name.lower())]

@@ -50,7 +50,7 @@ def estimate(
     """Predict time and peak memory of a training, before it starts.
 
     model: a compiled Keras 3 model; a PyTorch module, with loss, optimizer and data; or a Point of the book's
-    workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, in whatever.
+    workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, in any library.
     samples: of an epoch, those of the data if none are given; batch_size: samples a step, by default those of a Point
     or a DataLoader, and of a Keras model the 32 that `fit` takes; epochs; validation: samples that are evaluated after
     each epoch; saves: times that the model is written to a file.

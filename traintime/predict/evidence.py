@@ -184,9 +184,7 @@ def scale(small: ModelDescription, large: ModelDescription, base: Costs) -> tupl
 
 
 def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, more_bytes: float = 0.0) -> Evidence:
-    """What a trainer's model shows of a training of such steps. sample: factor of its samples' bytes; more_bytes:
-    beyond its peak.
-    """
+    """What a trainer shows of a training of its steps. sample: factor of samples' bytes; more_bytes: of its peak."""
     batch, seconds = request.probe_batch or request.batch, request.seconds
     # On a GPU the process lies elsewhere.
     before = process.now() - trainer.kept_bytes if process.gpu_peak(trainer.backend) is None else 0

@@ -237,6 +237,7 @@ def module_memory(
     data: Any = None,
     loss: Any = None,
     batch_size: int = 32,
+    length: int | None = None,
     depth: int | None = None,
 ) -> pd.DataFrame:
     """What each module of a PyTorch model, or layer of a Keras 3 model, holds in a training step, bytes: a row each.
@@ -244,19 +245,19 @@ def module_memory(
     Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
     that the backward pass needs), total; each number counted once. Nothing is computed, so that a batch may be asked
     about which does not fit; but a forward pass of two samples, where a module's way depends on its numbers.
-    optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of arrays; depth: modules
-    that lie deeper count for the one at this depth ("encoder.layers" is at 2, as "encoder/dense" of Keras), None for
-    each by itself. Not counted: what operations need for a moment, and the framework itself.
+    optimizer, data, loss, length: as `traintime.estimate` takes them; batch_size: samples a step, of arrays; depth:
+    modules that lie deeper count for the one at this depth ("encoder.layers" is at 2, as "encoder/dense" of Keras),
+    None for each by itself. Not counted: what operations need for a moment, and the framework itself.
     Raises InputError as `estimate` does, and where the model cannot be followed without numbers.
     """
-    whole("batch_size", batch_size)
+    batch_size = whole("batch_size", batch_size)
     if is_module(model):
         from traintime.predict.work.torch import step_work  # loads torch
 
         request = Request(batch_size, batch_size, data=data, loss=loss, optimizer=optimizer)
         apart, rows = ".", step_work(trainer_of(request, model), batch_size).layers
     else:
-        layers = work(model, batch_size, optimizer).layers
+        layers = work(model, batch_size, optimizer, length=length).layers
         apart, rows, slots = "/", [], optimizers.of(optimizer or model.optimizer).slots
         for one in layers:
             gradients = FLOAT * one.work.trained

@@ -214,8 +214,7 @@ class Trained:
     """How one batch size trained: seconds and bytes. first_s: until the first step was done, tracing and compiling
     included; steps: of an epoch; blocks_s: seconds a step, means of blocks; epoch_s: what an epoch costs besides its
     steps; changed: seconds a step before and after the last change of speed, before which no block counts; once_s: what
-    the first epoch over a source took beyond a later one; done: steps in all; leak: bytes that memory grows by with
-    each.
+    the first epoch over a source took beyond a later one; done: steps in all; leak: bytes that memory grows by a step.
     """
 
     batch: int
@@ -318,8 +317,7 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
 
 def leak(held: Sequence[int]) -> float:
     """Bytes that memory grows by with each epoch, from what it was after each; 0 unless each part of it (a sixth, a
-    third of few) lies above the one before by half of the mean rise: what fills a cache, or an allocator's room, comes
-    to an end.
+    third of few) lies above the one before by half of the mean rise: what fills a cache, or room, comes to an end.
     """
     if len(held) < 2 * BLOCKS[0]:
         return 0.0

@@ -162,9 +162,8 @@ def tf_data_end(seconds: float) -> float:
     """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
 
     The input pipeline may end only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
-    to a minute each; by a race, since cancel() notifies the thread before it sets the flag that it reads. Source:
-    TensorFlow 2.21, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs; model.cc, OptimizeLoop;
-    cancellation.cc.
+    to a minute each; by a race, as cancel() notifies it before it sets the flag that it reads. Source: TensorFlow 2.21,
+    core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs; model.cc, OptimizeLoop; cancellation.cc.
     """
     pause, end = 0.01, 0.0
     while end < seconds:
@@ -253,8 +252,7 @@ def derive() -> pd.DataFrame:
     """A row for each of TIERS and stack (_by_stack), of the newest version with FEWEST trainings or more, against the
     first training of each model. Columns tier, stack, version, models; held: trainings inside their intervals; error:
     mean of |predicted / true - 1|; width: upper over lower end, the median; shorter: trainings shorter than their
-    probe; others, others_held: models of other versions, and how many ended inside; longest_s: the longest training of
-    all.
+    probe; others, others_held: models of other versions, and how many ended inside; longest_s: the longest training.
     """
     rows = []
     for tier, its in judged().groupby("tier"):

@@ -28,8 +28,7 @@ class Request:
 
     samples: of an epoch, batch: of a step, validation: of an evaluation after each epoch; saves: times that the model
     is written; deadline_s, memory_limit: seconds and bytes to be kept; probe, probe_batch: what is tried in the model's
-    place; data, length, loss, optimizer: what it is trained with; seconds: of a probe; keep: whether it leaves the
-    weights as they were.
+    place; data, length, loss, optimizer: what it is trained with; seconds: of a probe; keep: whether weights stay.
     """
 
     samples: int
@@ -174,9 +173,7 @@ class ModelDescription:
 
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
-        """That of a PyTorch module by its trainer. Raises InputError where it cannot be followed
-        (work.torch.step_work).
-        """
+        """That of a PyTorch module, by its trainer. Raises InputError where it cannot be followed (work.torch)."""
         with own.loading():
             from traintime.predict.work import torch as torch_work  # loads torch
 
@@ -196,8 +193,7 @@ class ModelDescription:
         cls, counted: ModelWork, stack: str, optimizer: Any, arrays: list[int] | None, **about: Any
     ) -> "ModelDescription":
         """arrays: bytes of each that the model holds in this process, None on a GPU. What the process holds apart from
-        them is told to some degree: what drawing the largest has left is taken again by the training, and looks like a
-        library.
+        them is told to some degree: what drawing the largest has left is taken again by the training, and looks loaded.
         """
         name = (optimizer if isinstance(optimizer, str) else type(optimizer).__name__).lower()
         velocity = getattr(optimizer, "momentum", 0) or getattr(optimizer, "defaults", {}).get("momentum")

@@ -28,8 +28,7 @@ class TorchTrainer(Trainer):
     loss: of (outputs, targets), or None where the module returns its own: a scalar, or something with a `loss`. data:
     (x, y), tensors or arrays (or dicts and tuples of them, the module's arguments), of which batches are slices; a dict
     of them where the module returns its loss; or anything that gives such batches, as a DataLoader does. Each batch is
-    put on the module's device in the step, as loops do. Raises InputError for anything else, and for what the module
-    raises.
+    put on the module's device in the step. Raises InputError for anything else, and for what the module raises.
     """
 
     stack = "2026-torch"

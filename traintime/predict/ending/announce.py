@@ -29,7 +29,7 @@ def refuse_unknown(asked: dict[str, Any], *functions: Callable[..., Any]) -> Non
     """Raise InputError for an argument that none of these functions has by its name."""
     parameters = [one for function in functions for one in inspect.signature(function).parameters.values()]
     known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    for name in asked.keys() - known:
+    for name in [each for each in asked if each not in known]:
         raise unknown("argument", name, sorted(known))
 
 
@@ -50,8 +50,8 @@ def shown(moment: datetime, now: datetime, precise: bool = False) -> str:
 
 class Deadline:
     """When training has to be over. given: seconds from its start, a timedelta, or text such as "8h"
-    (durations.seconds); or a datetime, local without a time zone. Raises InputError for anything else, and for what has
-    passed.
+    (durations.seconds); or a datetime, local without a time zone. Raises InputError for anything else, and for the
+    past.
     """
 
     def __init__(self, given: str | float | timedelta | datetime, wall: Callable[[], datetime]) -> None:

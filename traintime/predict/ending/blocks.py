@@ -30,13 +30,12 @@ class BlockMeans:
     The mean of all tells what is to come, since only means add up to totals. Neighbouring steps are alike, and n of
     them are worth fewer than n; means of long blocks are less so (batch means: Schmeiser 1982, Operations Research 30;
     Law & Kelton, Simulation Modeling and Analysis). How long is long enough is not known: the blocks are also put
-    together to 8 and to 4 groups, and the widest t interval holds (after Flyvbjerg & Petersen 1989, Journal of Chemical
+    together to 8 and to 4 groups, and the widest t interval holds (Flyvbjerg & Petersen 1989, Journal of Chemical
     Physics 91).
 
     When MOST are full, two and two become one. Where the speed changes by more than noise explains, what was before is
     forgotten, and `changed` holds seconds per step before and after. level: of intervals, between 0 and 1. once: the
-    first duration counts only until there is a second, since it holds what is done once: to compile, make folders, fill
-    caches.
+    first duration counts only until there is a second, since it holds what is done once: to compile, fill caches.
     """
 
     def __init__(self, level: float, once: bool = False) -> None:

@@ -52,8 +52,7 @@ class ModelWork:
     those that a batch reads at most; by_rows: parameters whose update grows with the batch, of deferred or sparse
     tables. Of a module alone: held: bytes at the most on the way forward and back, and in the update. Of a Keras model
     alone: forward: the forward pass by itself; tables: those embeddings, once for each time that a step reads one;
-    batch_bytes: inputs, and targets as far as the losses tell them; compute_dtype: in which most operations of the
-    products are computed.
+    batch_bytes: inputs, and targets as far as the losses tell them; compute_dtype: of most operations of products.
     """
 
     layers: tuple[Any, ...]
