@@ -13,7 +13,7 @@ PUBLIC = {
     "TrainingLoop": "traintime.predict.ending.loop",
     "estimate": "traintime.predict.estimate",
     "largest": "traintime.predict.largest",
-    "module_memory": "traintime.predict.work.torch",
+    "module_memory": "traintime.predict.largest",
     "track": "traintime.predict.ending.loop",
 }
 

@@ -164,5 +164,5 @@ def test_it_prints_beside_the_bar(capsys):
 
 @pytest.mark.parametrize("given", [{"cost": len}, {"total": 3}])
 def test_an_argument_that_it_does_not_have_is_refused(given):
-    with pytest.raises(InputError, match=r"^(cost: .*Leave it out|argument: 'total')"):
+    with pytest.raises(InputError, match=r"^argument: '(cost|total)'"):
         traintime.Eta(**given)

@@ -52,11 +52,10 @@ def test_a_limit_inside_the_interval_and_what_may_come_on_top_is_too_close_to_ca
 
 
 def test_one_no_is_a_no_and_one_doubt_a_doubt():
-    one = conclude(*by_formula())
-    assert one.meets(1e9, 1e12) is True
-    assert one.meets(1e9, 1e3) is False
-    assert one.meets(one.total.value, 1e3) is False
-    assert one.meets(one.total.value, 1e12) is None
+    time = conclude(*by_formula()).total.value
+    limits = {(1e9, 1e12): True, (1e9, 1e3): False, (time, 1e3): False, (time, 1e12): None}
+    for (deadline_s, memory_limit), answer in limits.items():
+        assert conclude(*by_formula(deadline_s=deadline_s, memory_limit=memory_limit)).meets() is answer
 
 
 # What it says

@@ -11,20 +11,20 @@ from made_up import tried
 
 from traintime import cli, paths
 from traintime.errors import InputError
-from traintime.predict import bench, bench_models
+from traintime.predict import bench
 
 
 def test_a_model_is_drawn_from_all_of_its_sizes_and_ten_times_a_smaller_one_is_no_larger():
-    random, sizes = np.random.default_rng(7), dict(bench_models.KINDS["classifier"])
-    drawn = pd.DataFrame([bench_models.draw("classifier", random) for _ in range(400)])
+    random, sizes = np.random.default_rng(7), dict(bench.KINDS["classifier"])
+    drawn = pd.DataFrame([bench.draw("classifier", random) for _ in range(400)])
     assert set(drawn["optimizer"]) == set(sizes.pop("optimizer"))
     for size, (low, high) in sizes.items():
         assert drawn[size].between(low, high).all()
         # As likely in each octave: half of them lie below the geometric mean.
         assert (drawn[size] < np.sqrt(low * high)).mean() == pytest.approx(0.5, abs=0.08), size
-    for kind in bench_models.BEYONDS:
+    for kind in bench.BEYONDS:
         size = kind.removeprefix("beyond-")
-        assert max(bench_models.draw(kind, random)[size] for _ in range(200)) <= sizes[size][1]
+        assert max(bench.draw(kind, random)[size] for _ in range(200)) <= sizes[size][1]
 
 
 def test_a_slow_step_shortens_a_training_and_nothing_else_does():
@@ -107,12 +107,12 @@ def test_each_withdrawal_is_of_a_model_that_was_tried_and_has_its_reason():
         assert row["reason"]
 
 
-@pytest.mark.parametrize("kind", list(bench_models.LOOPS))
+@pytest.mark.parametrize("kind", list(bench.LOOPS))
 def test_a_plain_loop_trains(kind):
     pytest.importorskip("torch")
-    sizes = bench_models.draw(kind, np.random.default_rng(0)) | {"batch": 4}
+    sizes = bench.draw(kind, np.random.default_rng(0)) | {"batch": 4}
     sizes = {size: min(value, 200 if size == "vocabulary" else 32) for size, value in sizes.items()}
-    step = bench_models.loop(kind, sizes)
+    step = bench.loop(kind, sizes)
     after = inspect.getclosurevars(step).nonlocals["optimizer"].param_groups[0]["params"]
     before = [weight.detach().clone() for weight in after]
     step(4)

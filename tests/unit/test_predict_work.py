@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+import traintime
 from traintime import workloads
 from traintime.errors import InputError
 from traintime.point import make_point
@@ -310,6 +311,19 @@ def test_a_model_inside_a_model_is_its_layers_and_all_are_left_as_they_were(kera
     assert places < {layer.name for layer in done.layers}
     assert work(model, BATCH, "adam") == done
     assert nodes() == before
+
+
+def test_what_each_layer_holds_is_told_and_depth_sums(keras, layers, stacked):
+    """A frozen layer has no gradient, a shared one is there once, and all numbers have four bytes."""
+    inner = keras.Sequential([keras.Input((6,)), layers.Dense(6, name="shared")], name="inner")
+    frozen = layers.Dense(2, trainable=False, name="frozen")
+    model = stacked((6,), inner, inner, layers.Flatten(), frozen)
+    table = traintime.module_memory(model, optimizer="adam", batch_size=BATCH)
+    held = ["calls", "parameters", "gradients", "state", "saved", "total"]
+    assert table.loc["inner/shared", held].tolist() == [2, 168, 168, 336, 2 * 96, 864]
+    assert table.loc["frozen", held].tolist() == [1, 56, 0, 0, 32, 88]
+    above = traintime.module_memory(model, optimizer="adam", batch_size=BATCH, depth=1)
+    assert "inner" in above.index and above["total"].sum() == table["total"].sum()
 
 
 def test_half_precision_hands_on_half_the_bytes_and_updates_as_many(keras, layers):

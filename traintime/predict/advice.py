@@ -48,9 +48,7 @@ def limited_by(parts: Mapping[str, float]) -> str:
 
 
 def helps(costed: CostedWork, batch: int, waits: float = 0.0) -> tuple[Help, ...]:
-    """Changes that save time or memory, the one that saves most time first. batch: samples a step; waits: share of a
-    step that is spent waiting for data, which none of them saves.
-    """
+    """Changes that save time or memory, the one that saves most time first. waits: share of a step that none saves."""
     model, per_sample = costed.model, sum(costed.terms.values()) / batch
     idle, held = model.memory.idle, model.beyond_idle
     changes = [(*each, costed.costs) for each in _changes(model, batch)]

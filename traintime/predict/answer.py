@@ -31,10 +31,7 @@ _AMOUNT = TypeAdapter(Annotated[ByteSize, Field(gt=0)])
 
 
 def bytes_of(given: str | float) -> int:
-    """Bytes of an amount of memory as people write it ("16GB", "512 MiB"), or of a number.
-
-    Raises InputError for anything but an amount above zero.
-    """
+    """Bytes of "16GB", "512 MiB", or of a number. Raises InputError for anything but an amount above zero."""
     remedy = 'Give an amount such as "16GB", "512 MiB" or a number of bytes.'
     try:
         found = _AMOUNT.validate_python(given)
@@ -45,10 +42,9 @@ def bytes_of(given: str | float) -> int:
     return found
 
 
-def amount(size: float, like: float | None = None) -> str:
-    """Bytes as people read them, to three digits: "0.512 GB", "16.3 GB", "1.79 TB". like: in the unit of so many."""
-    scale, unit = (TB, "TB") if (like or size) >= TB else (GB, "GB")
-    return f"{digits(size / scale)} {unit}"
+def amount(size: float) -> str:
+    """Bytes as people read them, to three digits: "0.512 GB", "16.3 GB", "1.79 TB"."""
+    return f"{digits(size / TB)} TB" if size >= TB else f"{digits(size / GB)} GB"
 
 
 def digits(number: float, significant: int = 3) -> str:
@@ -58,8 +54,8 @@ def digits(number: float, significant: int = 3) -> str:
 
 def amounts(memory: Interval) -> str:
     """Bytes with their interval, in one unit: "1.79 TB (1.2 to 2.6)"."""
-    low, high = (amount(end, memory.value).split()[0] for end in (memory.low, memory.high))
-    return f"{amount(memory.value)} ({low} to {high})"
+    scale = TB if memory.value >= TB else GB
+    return f"{amount(memory.value)} ({digits(memory.low / scale)} to {digits(memory.high / scale)})"
 
 
 def cost_of_an_hour(given: float) -> float:
@@ -70,9 +66,8 @@ def cost_of_an_hour(given: float) -> float:
 
 
 def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> Interval:
-    """Interval of a value whose logarithm has these independent errors, each (standard error, degrees of freedom).
-
-    Each is widened by its own t quantile before they are added in squares: few blocks are less sure than many.
+    """Interval of a value whose logarithm has these independent errors, each (standard error, degrees of freedom): each
+    is widened by its own t quantile before they are added in squares, since few blocks are less sure than many.
     """
     reach = [error * stdtrit(min(degrees, SURE), 0.5 + level / 2) for error, degrees in errors]
     width = math.exp(math.hypot(*reach))
@@ -80,10 +75,7 @@ def around(value: float, *errors: tuple[float, float], level: float = LEVEL) -> 
 
 
 def within(interval: Interval, limit: float, spare: float = 1.0) -> bool | None:
-    """Whether the whole interval keeps within the limit; None where the limit lies inside: too close to call.
-
-    spare: factor on the interval's upper end, for what is not in it.
-    """
+    """Whether the interval, its upper end times `spare`, keeps within the limit; None: too close to call."""
     if interval.high * spare <= limit:
         return True
     return False if interval.low > limit else None
@@ -104,14 +96,14 @@ class Help:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Time and memory of a training, predicted.
+    """Time and memory of a training, predicted. Intervals hold at `level`.
 
     tier: which evidence it rests on (TIERS); of: whose costs, or what was probed; step, epoch, total: seconds; memory:
     peak of the process (on a GPU: of its memory), bytes, None where nobody can tell; parts: seconds of the whole
     training by what they are spent on; terms: seconds of a step by part (explain.terms.PARTS), None where the model's
     work is not known; limited_by: the largest of them, in words; helps: what would help, the best first; warnings: why
-    it may be wrong; notes: what else the reader may want to know of how it was come by; record: how often such answers
-    were right; deadline_s, memory_limit: seconds and bytes that are to be kept, if any. Intervals hold at `level`.
+    it may be wrong; notes: what else there is to know; record: how often such answers were right; deadline_s,
+    memory_limit: seconds and bytes that are to be kept, if any.
     """
 
     tier: str
@@ -134,26 +126,20 @@ class Estimate:
     deadline_s: float | None = None
     memory_limit: float | None = None
 
-    def meets(self, deadline_s: float | None = None, memory_bytes: float | None = None) -> bool | None:
-        """Whether training ends in time and fits, by its own limits where none are given; None where an interval leaves
-        it open, and nothing else fails.
-        """
-        answers = [one for _, one in self._limits(deadline_s or self.deadline_s, memory_bytes or self.memory_limit)]
-        if False in answers:
-            return False
-        return None if None in answers else True
+    def meets(self) -> bool | None:
+        """Whether training keeps its limits; None where an interval leaves it open, and nothing else fails."""
+        answers = [one for _, one in self._limits]
+        return False if False in answers else None if None in answers else True
 
-    def _limits(self, deadline_s: float | None, limit: float | None) -> list[tuple[str, bool | None]]:
+    @property
+    def _limits(self) -> list[tuple[str, bool | None]]:
         """Each limit in words, and whether it is kept."""
-        found = [] if deadline_s is None else [(f"within {durations.text(deadline_s)}", within(self.total, deadline_s))]
-        fits = within(self.memory, limit) if self.memory and limit is not None else None
-        return found + ([] if limit is None else [(f"in {amount(limit)}", fits)])
+        limits = (self.total, self.deadline_s, "within", durations.text), (self.memory, self.memory_limit, "in", amount)
+        given = [(its, limit, f"{what} {text(limit)}") for its, limit, what, text in limits if limit is not None]
+        return [(told, within(its, limit) if its else None) for its, limit, told in given]
 
     def cost(self, per_hour: float) -> Interval:
-        """What the whole training costs where an hour of the machine costs `per_hour`, in the same money.
-
-        Raises InputError for anything but a number above zero.
-        """
+        """What the training costs at this cost of an hour, in the same money. Raises InputError unless above zero."""
         return self.total.scaled(cost_of_an_hour(per_hour) / 3600)
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,17 +149,14 @@ class Estimate:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Estimate":
         """The estimate that `to_dict` wrote."""
-        times = {name: plain[name] and Interval(**plain[name]) for name in ("step", "epoch", "total", "memory")}
-        helps = tuple(Help(**one) for one in plain["helps"])
-        told = {name: tuple(plain.get(name, ())) for name in ("notes", "warnings")}
-        return cls(**plain | times | told | {"helps": helps})
+        return TypeAdapter(cls).validate_python(plain)
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """The answer line by line, MOST_ROWS at most: what, and how much."""
         steps, trained = math.ceil(self.samples / self.batch_size), f"{self.epochs:,} epoch{'s' * (self.epochs != 1)}"
         step = self.step.text(".3g", 1e3, "ms") if self.step.value < 1 else _time(self.step)
-        limits = self._limits(self.deadline_s, self.memory_limit)
+        limits = self._limits
         told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
         if self.deadline_s is not None:
             fit = (self.deadline_s / each for each in (self.epoch.value, self.epoch.high, self.epoch.low))

@@ -64,19 +64,15 @@ COLUMNS += ["took_s", "predicted_s", "low_s", "high_s", "weight"]
 Row = dict[str, Any]
 
 
-# What counts
-
-
 def trainings() -> pd.DataFrame:
     """All steps that were published, or that we measured, on a card with all their sizes, a row each (_training)."""
-    sources = (_document, _rnn_benchmarks, _embedding, _implementations, _layers, _networks, _ours)
+    sources = (_document, _benchmarks, _implementations, _layers, _networks, _ours)
     return pd.DataFrame([one for source in sources for one in source()])
 
 
 def _training(source: str, device: str, stack: str, kernel: str, key: str, work: Work, took_s: float) -> Row:
     """A step that somebody timed on a card: whose figure it is, the card as data/external/hardware.csv names it, the
-    software, what computes its products (costs.kernel_of), a name, seconds, and for each of FACTORS the seconds of the
-    step for a unit of it.
+    software, what computes its products (costs.kernel_of), a name, seconds, and for each of FACTORS seconds a unit.
     """
     row = {"source": source, "device": device, "stack": stack, "kernel": kernel, "key": key, "took_s": took_s}
     row |= dict.fromkeys(FACTORS, 0.0)
@@ -100,19 +96,14 @@ def _document() -> Iterator[Row]:
         yield _training("2017 post", THE_DOCUMENTS, stack, "loop", point.key, point.work, took_s)
 
 
-def _rnn_benchmarks() -> Iterator[Row]:
-    """LSTMs on a Titan X, with as many inputs as units, trained by SGD."""
+def _benchmarks() -> Iterator[Row]:
+    """LSTMs on a Titan X, with as many inputs as units, trained by SGD; a table of embeddings alone, by Adam."""
     for one in _external("benchmarks"):
         if one.name == "rnn-benchmarks":
             sizes = {name: int(getattr(one, name)) for name in ("units", "length", "batch")}
             point = make_point("lstm", inputs=sizes["units"], **sizes, optimizer="sgd")
             took_s, stack = one.seconds_per_sample * one.batch, OTHERS[one.framework]
             yield _training("rnn-benchmarks", TITAN, stack, "loop", point.key, point.work, took_s)
-
-
-def _embedding() -> Iterator[Row]:
-    """A table of embeddings with nothing behind it, trained by Adam on a K40."""
-    for one in _external("benchmarks"):
         if one.name == "tensorflow-14075":
             numbers = int(one.vocabulary * one.embedding)
             work = UPDATES["adam"].work(numbers, numbers) + Work(launches=2)
@@ -185,9 +176,6 @@ def network(depth: int, filters: int, batch: int) -> Work:
     return sum(products, UPDATES["adam"].work(parameters, parameters) + others)
 
 
-# The split
-
-
 def folds(given: pd.DataFrame) -> dict[str, Mask]:
     """What is left out together, by name, "card …" or "source …": which of the trainings it is, shape (trainings,)."""
     found: dict[str, Mask] = {}
@@ -203,9 +191,6 @@ def weights(given: pd.DataFrame) -> Array:
     """The weight of each training, shape (trainings,): those of a source with n of them have √n together."""
     sources = list(given["source"])
     return np.array([sources.count(each) ** -0.5 for each in sources])
-
-
-# The fit
 
 
 def fit(terms: Array, seconds: Array, weight: Array) -> Array:
@@ -231,16 +216,12 @@ def quantile(errors: Array, weight: Array) -> float:
     return float(errors[order][np.searchsorted(summed, LEVEL * summed[-1])])
 
 
-def _terms(given: pd.DataFrame) -> Array:
-    # Row by row: in which order a sum is made decides its last digit.
-    return np.array(given[list(FACTORS)], order="C")
-
-
 def held_out(given: pd.DataFrame) -> pd.DataFrame:
-    """A row for each training and fold that it is left out in: columns COLUMNS, of which predicted_s is by the
-    factors of all trainings outside the fold, and low_s and high_s are its interval by the errors of the other folds.
+    """A row for each training and fold that it is left out in, columns COLUMNS: predicted_s by the trainings outside
+    the fold, low_s and high_s by the errors of the other folds.
     """
-    terms, seconds = _terms(given), given["took_s"].to_numpy()
+    # Row by row: in which order a sum is made decides its last digit.
+    terms, seconds = np.array(given[list(FACTORS)], order="C"), given["took_s"].to_numpy()
     masks, weight = folds(given), weights(given)
     shared = weight / sum(mask.astype(float) for mask in masks.values())  # a training of two folds counts half in each
 
@@ -263,9 +244,6 @@ def held_out(given: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-# What is kept
-
-
 @functools.cache
 def derive() -> pd.DataFrame:
     """What each training is predicted to take by costs that it was not fitted to (held_out)."""
@@ -273,11 +251,12 @@ def derive() -> pd.DataFrame:
 
 
 def derive_costs() -> pd.DataFrame:
-    """The costs fitted to all trainings, and how far those left out are missed: columns factor (each of costs.FACTORS,
-    and "error", the standard deviation of a logarithm whose interval at LEVEL has nine tenths of them) and value.
+    """The costs fitted to all trainings: columns factor (FACTORS, and "error", the standard deviation of a logarithm
+    whose interval at LEVEL has nine tenths of those left out) and value.
     """
     given, left_out = trainings(), derive()
-    found = dict(zip(FACTORS, fit(_terms(given), given["took_s"].to_numpy(), weights(given)), strict=True))
+    terms = np.array(given[list(FACTORS)], order="C")
+    found = dict(zip(FACTORS, fit(terms, given["took_s"].to_numpy(), weights(given)), strict=True))
     missed = np.abs(np.log(left_out["predicted_s"] / left_out["took_s"])).to_numpy()
     found["error"] = quantile(missed, left_out["weight"].to_numpy()) / ndtri(0.5 + LEVEL / 2)
     return pd.DataFrame({"factor": list(found), "value": list(found.values())})

@@ -1,18 +1,15 @@
 """What a unit of work costs: a launch, an operation, a byte, in seconds; a stack's efficiency factors at a device's own
 rates.
 
-A stack's efficiency factor is how many times the least possible time an operation or a byte takes it: the least follows
-from what the device reaches at best (Rates). A launch, and the per-step overhead, cost seconds that a processor needs
-on any device. Under an allocator that gives large blocks back (glibc) a byte also costs the page faults of the fresh
-pages mapped for it; under one that keeps them (tcmalloc) it does not, nor on a card, whose frameworks keep what they
-have had. Processors' efficiency factors are fitted to the stored measurements (predict.fits), those on cards to what
-others timed on cards (predict.cards).
+A stack's efficiency factor is how many times the least possible time an operation or a byte takes it, which follows
+from what the device reaches at best (Rates). Under an allocator that gives large blocks back (glibc) a byte also costs
+the page faults of fresh pages; under one that keeps them (tcmalloc) it does not, nor on a card. Processors' factors are
+fitted to the stored measurements (predict.fits), cards' costs to what others timed on cards (predict.cards).
 """
 
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +18,7 @@ from traintime import paths
 from traintime.errors import InputError, unknown
 from traintime.explain.least_squares import Array
 from traintime.explain.terms import TERMS
-from traintime.measuring.machine import RATES, rated
+from traintime.measuring.machine import pooled_rates, rated
 from traintime.point import Point, Run
 from traintime.store import derived
 from traintime.workloads.base import BY_ROW, Work
@@ -31,9 +28,8 @@ FEWEST = 12  # points that a stack's efficiencies may be fitted to
 # Of a published peak, what programs are taken to reach where nobody measured it. Bandwidth: a K40m's 203 of 288 GB/s
 # (data/external/hardware.csv). Operations: large square products come near the peak on every device.
 REACHED = {"float32 peak": 0.8, "bandwidth peak": 0.7}
-# On a card. Costs in seconds of a step, and of a launch: of an operation by itself, in a compiled step, and of a time
-# step of cuDNN's; costs of operations, bytes and activations in times what the data sheet's peaks allow at the least.
-# predict.cards fits them to what others timed on cards.
+# On a card: seconds of a step and a launch (of an operation by itself, in a compiled step, of a time step of cuDNN's);
+# operations, bytes and activations in times what the data sheet's peaks allow at the least. Fitted by predict.cards.
 FACTORS = ("step", "launch", "compiled", "cudnn", "operations", "bytes", "activations")
 # Keras compiles a whole step with XLA (jit_compile="auto"), but none with a recurrent layer in cuDNN on TensorFlow
 # (layers/rnn/lstm.py: supports_jit).
@@ -60,10 +56,8 @@ class Rates:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds a unit of each term of the formula (explain.formula.STEP), and how far off they are for a model unseen.
-
-    of: whose they are; seconds: term -> s a launch, an operation, a byte; "overhead": s a step; error: standard
-    deviation of the logarithm of measured over predicted.
+    """Seconds a unit of each term of the formula (explain.formula.STEP). of: whose they are; seconds: by term, s a
+    launch, an operation, a byte; error: standard deviation of log(measured / predicted) for a model unseen.
     """
 
     of: str
@@ -96,17 +90,14 @@ def usable(point: Point, allocator: str = USUAL) -> bool:
     )
 
 
-def own_rates(machine: str, root: Path = paths.MEASUREMENTS) -> Rates:
-    """What a measured machine reaches itself: the median of all its sweeps, or the rates in its description.
-
-    Raises InputError where nobody measured it.
-    """
-    times = rated(root / machine)
+def own_rates(machine: str) -> Rates:
+    """What a measured machine reaches itself, the median of all its sweeps. Raises InputError where there is none."""
+    times = rated(paths.MEASUREMENTS / machine)
     if not times:
         remedy = "Run `traintime sweep` on that machine: it measures them first."
         raise InputError("machine", machine, "has no rates of its own", remedy)
-    middle = {name: float(np.median([each[name] for each in times])) for name in RATES}
-    return Rates(middle["matmul_flop_per_s"], middle["bandwidth_bytes_per_s"])
+    reached = pooled_rates(times)
+    return Rates(reached["matmul_flop_per_s"], reached["bandwidth_bytes_per_s"])
 
 
 def rms(errors: Array) -> float:
@@ -136,9 +127,9 @@ def repeat(stack: str) -> float:
 def of_rates(name: str, rates: Rates, stack: str, allocator: str = USUAL) -> Costs:
     """Costs of a device of which its rates are known: the stack's efficiency factors there.
 
-    Its error is the largest of three: of points, of kinds of models, and of machines that the efficiency factors have
-    not seen; where a stack was tried on too few kinds or machines to tell, its own under the usual allocator, or else
-    the other stacks' median. Raises InputError for a stack that was never measured, or not under this allocator.
+    Its error is the largest of three: of points, of kinds of models, and of machines left out; where too few were
+    tried, the stack's own under the usual allocator, or else the other stacks' median. Raises InputError for a stack
+    that was never measured, or not under this allocator.
     """
     if stack not in known():
         raise unknown("stack", stack, known())
@@ -165,9 +156,7 @@ def sheet(device: str) -> "pd.Series[float]":
 
 
 def one_device(name: str) -> str:
-    """The device with a data sheet that a name means: the one of this name, else the one whose name begins with it
-    ("h2": H200-SXM). Raises InputError where there is none, or several.
-    """
+    """The device with this name, or the only one that begins with it ("h2": H200-SXM). Raises InputError for others."""
     known = sorted(sheets()["device"].unique(), key=str.lower)
     meant = [device for device in known if device.lower() == name.lower()]
     meant = meant or [device for device in known if name and device.lower().startswith(name.lower())]
@@ -189,10 +178,9 @@ def on_card(device: str, stack: str, kernel: str) -> dict[str, tuple[str, float]
     """For each term that costs something on a card: which of FACTORS, and seconds of a unit of it at the least.
 
     What is compiled updates each parameter in one pass; else each operation of the update is a pass of its own. The
-    peak of the data sheet is that of TF32 where a card has it and the stack computes float32 products so. By default
-    TensorFlow does (tf.config.experimental.enable_tensor_float_32_execution), and JAX (its page "Matmul precision");
-    torch does for products of cuDNN (torch.backends.cudnn.allow_tf32), and not for matmuls, since 1.12
-    (torch.backends.cuda.matmul.allow_tf32).
+    peak is that of TF32 where a card has it and the stack computes so by default: TensorFlow does
+    (tf.config.experimental.enable_tensor_float_32_execution), and JAX (its page "Matmul precision"), and torch for
+    products of cuDNN (torch.backends.cudnn.allow_tf32), not for matmuls (torch.backends.cuda.matmul.allow_tf32).
     """
     compiled = stack == "2026-jax" or (stack == "2026-tensorflow" and kernel != "cudnn")
     launch = "cudnn" if kernel == "cudnn" else "compiled" if compiled else "launch"
@@ -209,7 +197,7 @@ def on_card(device: str, stack: str, kernel: str) -> dict[str, tuple[str, float]
 
 def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
     """What computes most of a model's products on a card: "matmul", "convolution", "cudnn" (a recurrent layer as one
-    kernel of cuDNN) or "loop" (its time steps one after the other). convolutions: whether most are.
+    kernel of cuDNN) or "loop" (its time steps one after the other).
     """
     if work.recurrent_bytes:
         # What Keras reads slice by slice is what it may hand to cuDNN: an LSTM or a GRU without a mask.
@@ -219,23 +207,14 @@ def kernel_of(stack: str, work: Work, convolutions: bool = False) -> str:
 
 @functools.cache
 def published(device: str, stack: str, kernel: str = "matmul") -> Costs:
-    """Costs from a device's data sheet: on a processor with the stack's efficiency factors, on a card with the costs
-    that fit what others timed on cards. kernel: what computes the model's products on a card (kernel_of).
-
-    Raises InputError for a device without a data sheet, and for a stack that was never measured.
+    """Costs from a device's data sheet: a processor's by the stack's efficiency factors, a card's by the costs that fit
+    what others timed on cards. kernel: see kernel_of. Raises InputError for a device or a stack that is not known.
     """
     if not is_card(device):
         figures = sheet(device)
         return of_rates(device, Rates(*(float(figures[name]) * share for name, share in REACHED.items())), stack)
     if stack not in known():
         raise unknown("stack", stack, known())
-    costs, terms = card_costs(), on_card(device, stack, kernel)
+    costs, terms = derived.read("card-costs", "factor")["value"], on_card(device, stack, kernel)
     seconds = {term: float(costs[factor]) * least for term, (factor, least) in terms.items()}
     return Costs(f"{stack} on {device}", dict.fromkeys(TERMS, 0.0) | seconds, float(costs["error"]))
-
-
-def card_costs() -> "pd.Series[float]":
-    """FACTORS as predict.cards fitted them, and "error": how far they missed the cards and sources that they were not
-    fitted to, the standard deviation of a logarithm whose interval has nine tenths of them.
-    """
-    return derived.read("card-costs", "factor")["value"]

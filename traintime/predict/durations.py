@@ -18,8 +18,8 @@ YEARS, YEAR_S = 10_000, 365.25 * 86_400  # a calendar has no more years than so 
 def seconds(given: str | float | timedelta, field: str = "duration") -> float:
     """Seconds of a text ("8h", "90m", "1h30m", "2d 4h", "45s", "1.5 h"), of a timedelta, or of a number of seconds.
 
-    Units are d, h, m or min, and s, or their names; each occurs once at most, longer ones first. Raises InputError,
-    which names `field`, for what is no duration, is negative, is not finite, or is longer than YEARS.
+    Units: d, h, m or min, s, or their names, each once at most, longer ones first. Raises InputError, which names
+    `field`, for what is no duration, negative, not finite, or longer than YEARS.
     """
     words = WORDS.fullmatch(given.strip().lower()) if isinstance(given, str) else None
     if words and any(words.groups()[1:]):
@@ -43,10 +43,8 @@ def seconds(given: str | float | timedelta, field: str = "duration") -> float:
 
 
 def text(duration: float) -> str:
-    """Seconds as a reader sees them, in the two largest units: "2 d 4 h", "1 h 12 min", "3 min 20 s", "45 s", "4.2 s".
-
-    Rounded to the smaller of the two; `seconds` reads it back, but what is longer than YEARS, which is told so. Raises
-    InputError as `seconds` does.
+    """Seconds in the two largest units, rounded to the smaller: "2 d 4 h", "1 h 12 min", "3 min 20 s", "45 s", "4.2 s".
+    `seconds` reads it back, unless it is longer than YEARS. Raises InputError as `seconds` does.
     """
     if YEARS * YEAR_S < duration < math.inf:
         return f"more than {YEARS:,} years"

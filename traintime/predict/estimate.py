@@ -50,8 +50,7 @@ def estimate(
     """Predict time and peak memory of a training, before it starts.
 
     model: a compiled Keras 3 model; a PyTorch module, with loss, optimizer and data; or a Point of the book's
-    workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, whatever it is written
-    in.
+    workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, in any library.
     samples: of an epoch, those of the data if none are given; batch_size: samples a step, by default those of a Point
     or a DataLoader, and of a Keras model the 32 that `fit` takes; epochs; validation: samples that are evaluated after
     each epoch; saves: times that the model is written to a file.
@@ -68,8 +67,7 @@ def estimate(
     difference; "formula" takes the costs of the model's work from this machine's rates, which are measured in some
     seconds, or from a device's data sheet (device="K40m"). Without a tier a model that is compiled and fits into memory
     is probed, any other calculated.
-    stack: whose costs, by default "2026-" and the backend's name.
-    level: of the intervals.
+    stack: whose costs, by default "2026-" and the backend's name. level: of the intervals.
     Raises InputError for what cannot be predicted, with the remedy.
     """
     if (model is None) == (step is None):
@@ -200,11 +198,9 @@ def trainer_of(request: Request, model: Any) -> Any:
 
 def conclude(request: Request, evidence: Evidence) -> Estimate:
     """The estimate of what is asked that follows from a tier's evidence."""
-
     notes, warnings = evidence.notes, evidence.warnings
-    parts, epoch, total, longest_s = record.training(
-        evidence.parts, request.epochs, evidence.errors, evidence.sleeps, request.level
-    )
+    about = evidence.parts, request.epochs, evidence.errors, evidence.sleeps, request.level
+    parts, epoch, total, longest_s = record.training(*about)
     peak = evidence.peak_bytes
     terms, limited_by, helps = None, "", ()
     if (costed := evidence.costed) is not None:
@@ -234,24 +230,9 @@ def conclude(request: Request, evidence: Evidence) -> Estimate:
     if evidence.tier != "formula" and total.high > UNTOLD * total.low:
         longer = f"ask for more (seconds={min(4 * request.seconds, 3600):g}), on a machine that nobody else uses"
         warnings = (f"the time is unknown from this probe, whose blocks differ too much: {longer}", *warnings)
-    return Estimate(
-        tier=evidence.tier,
-        of=evidence.source,
-        samples=request.samples,
-        batch_size=request.batch,
-        epochs=request.epochs,
-        step=around(evidence.step_s, *evidence.errors, level=request.level),
-        epoch=epoch,
-        total=total,
-        memory=None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level),
-        parts=parts,
-        terms=terms,
-        limited_by=limited_by,
-        helps=helps,
-        notes=notes,
-        record=came.brief if came else "",
-        level=request.level,
-        warnings=warnings,
-        deadline_s=request.deadline_s,
-        memory_limit=request.memory_limit,
-    )
+    asked = {name: getattr(request, name) for name in ("samples", "epochs", "level", "deadline_s", "memory_limit")}
+    times = {"step": around(evidence.step_s, *evidence.errors, level=request.level), "epoch": epoch, "total": total}
+    memory = None if peak is None else around(peak, (evidence.peak_error, SURE), level=request.level)
+    told = {"limited_by": limited_by, "helps": helps, "notes": notes, "record": came.brief if came else ""}
+    told |= {"tier": evidence.tier, "of": evidence.source, "parts": parts, "terms": terms, "warnings": warnings}
+    return Estimate(batch_size=request.batch, memory=memory, **asked, **times, **told)

@@ -22,22 +22,20 @@ from traintime.workloads.base import FLOAT, FLOAT32
 
 # Error assumed where fewer than BLOCKS[0] blocks were timed, as of a training's (ending.blocks): ×/÷ 2 at 90 %.
 ALONE = (math.log(2) / 1.645, SURE)
-BUSY = "ask again without them"
 ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one tier knows of the training that is asked about.
+    """What one tier (answer.TIERS) knows of the training that is asked about.
 
-    tier: its name (answer.TIERS); source: whose costs, or what was probed; step_s: seconds of a step; errors: of the
-    logarithm of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they
-    are spent on; peak_bytes: peak memory of the process (on a GPU: of its memory), None where nobody can tell;
-    peak_error: standard deviation of its logarithm; costed: what the step is spent on, None where the model's work is
-    unknown; notes: what the reader may want to know; warnings: why it may be wrong; sleeps: whether `fit` may sleep
-    after an epoch (record.tf_data_end); stack: whose earlier answers tell how often such a one is right
-    (predict.record), "" where nobody's do; wait_s: seconds of a step that it waits for data.
+    source: whose costs, or what was probed; step_s: seconds of a step, wait_s: of it for data; errors: of the logarithm
+    of all times, each (standard error, degrees of freedom); parts: seconds of the whole training by what they are spent
+    on; peak_bytes: peak memory of the process (on a GPU: of its memory), if known; peak_error: standard deviation of
+    its logarithm; costed: what the step is spent on, if known; notes, warnings: what the reader may want to know, and
+    why it may be wrong; sleeps: whether `fit` may sleep after an epoch (record.tf_data_end); stack: whose earlier
+    answers tell how often such a one is right (predict.record), "" where nobody's do.
     """
 
     tier: str
@@ -59,12 +57,9 @@ class Evidence:
         return replace(self, notes=(*notes, *self.notes))
 
 
-# From costs
-
-
 def formula_evidence(request: Request, model: ModelDescription, rates: Rates | None = None) -> Evidence:
-    """The work of a step at the costs of the requested stack, on the requested device, which has a data sheet, or on
-    this machine (rates: known already). Raises InputError for a device or a stack whose costs are unknown.
+    """The work of a step at the costs of the requested stack and device, or of this machine (rates: if known already).
+    Raises InputError for a device or a stack whose costs are unknown.
     """
     stack, device, told = request.stack or model.stack, request.device, ()
     card = device is not None and costs.is_card(device)
@@ -120,21 +115,14 @@ def costs_here(stack: str, allocator: str, rates: Rates) -> Costs:
 
 
 def costed_here(model: ModelDescription, rates: Rates) -> CostedWork:
-    """The work of a step at this machine's rates, under the model's allocator; and, where that is the usual one, under
-    one that keeps its memory.
-    """
+    """A step's work at this machine's rates, under the model's allocator and, where usual, one that keeps memory."""
     keeps = model.allocator == USUAL and model.stack in costs.known(KEEPS)
     keeping = costs_here(model.stack, KEEPS, rates) if keeps else None
     return CostedWork(model, costs_here(model.stack, model.allocator, rates), keeping)
 
 
-# From training
-
-
 def probed_evidence(request: Request, model: ModelDescription | None, trainer: Trainer) -> Evidence:
-    """The model's own steps, trained for about request.seconds, at the batch size that is asked for and a smaller one,
-    and everything around them. model: for what a step is spent on, if that is known.
-    """
+    """The model's own steps, trained for about request.seconds. model: what a step is spent on, where known."""
     evidence = _trained_evidence(request, trainer)
     if model is None:
         return evidence
@@ -147,12 +135,9 @@ def probed_evidence(request: Request, model: ModelDescription | None, trainer: T
 def scaled_evidence(
     request: Request, small: ModelDescription, large: ModelDescription, trainer: Trainer, base: Costs, present: int = 0
 ) -> Evidence:
-    """The training of a smaller model, at one batch size, times what the costs make of the difference.
-
-    A model that is too large to try, or too slow, can be tried with fewer rows, positions, units or samples a step. A
-    formula that predicts both is wrong about them in much the same way, so that its error mostly cancels in their
-    quotient.
-    present: bytes of the larger model that this process holds already, which are in the peak that is measured.
+    """The training of a smaller model, at one batch size, times what the costs make of the difference: a formula is
+    wrong about both in much the same way, so that its error mostly cancels in their quotient. present: bytes of the
+    larger model that this process holds already, which are in the peak that is measured.
     """
     times, more_s, error, notes = scale(small, large, base)
     sample = large.sample_bytes / small.sample_bytes if small.sample_bytes else 1.0
@@ -170,26 +155,16 @@ def scaled_evidence(
     taken = f"its step of {lasting(seen.step_s)} is taken {digits(step / seen.step_s)} times"
     batch = request.probe_batch or request.batch
     told = f"a smaller one was trained, at batch {batch}: {taken}, as the formula makes the larger one"
-    return replace(
-        seen,
-        tier="scaled",
-        source=f"{seen.source}; costs: {base.of}",
-        step_s=step,
-        errors=(*seen.errors, (error, SURE)),
-        parts=parts,
-        peak_error=record.peak_error("scaled", trainer.stack),
-        costed=CostedWork(large, base),
-        notes=(told, *notes, *seen.notes),
-    )
+    about = {"tier": "scaled", "source": f"{seen.source}; costs: {base.of}", "costed": CostedWork(large, base)}
+    about |= {"errors": (*seen.errors, (error, SURE)), "peak_error": record.peak_error("scaled", trainer.stack)}
+    return replace(seen, step_s=step, parts=parts, notes=(told, *notes, *seen.notes), **about)
 
 
 def scale(small: ModelDescription, large: ModelDescription, base: Costs) -> tuple[float, float, float, tuple[str, ...]]:
     """From the one model's step to the other's: factor, seconds beyond that, the standard deviation of the logarithm of
-    what comes out, and notes on that.
-
-    Each term's cost is off by about the formula's error, independently, so that the quotient is off by as much as the
-    terms' shares of the two steps differ. Where the larger one alone may have fresh pages mapped for its activations at
-    each step, as on JAX for those of a large softmax, nothing of the error cancels.
+    what comes out, and notes. Each term's cost is off by about the formula's error, so that the quotient is off by as
+    much as the terms' shares of the two steps differ. Where the larger one alone may have fresh pages mapped for its
+    activations at each step, as on JAX for those of a large softmax, nothing of the error cancels.
     """
     for model in (small, large):
         model.refuse_without_costs()
@@ -209,9 +184,7 @@ def scale(small: ModelDescription, large: ModelDescription, base: Costs) -> tupl
 
 
 def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, more_bytes: float = 0.0) -> Evidence:
-    """What a trainer's model shows of the whole training, if each step is as its own. sample: what the bytes of its
-    samples are multiplied by; more_bytes: what is added to its peak.
-    """
+    """What a trainer shows of a training of its steps. sample: factor of samples' bytes; more_bytes: of its peak."""
     batch, seconds = request.probe_batch or request.batch, request.seconds
     # On a GPU the process lies elsewhere.
     before = process.now() - trainer.kept_bytes if process.gpu_peak(trainer.backend) is None else 0
@@ -275,17 +248,17 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     wait_s, varied = trainer.reading(full.step_s)
     warnings = ((varied,) if varied else ()) + warnings
     if others:
-        warnings += (f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: {BUSY}",)
+        warnings += (
+            f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: ask again without them",
+        )
     source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
     about = {"notes": notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack, "wait_s": wait_s}
     return Evidence("probed", source, full.step_s, errors, parts, peak, error, **about)
 
 
 def _with_samples(trained: float, loaded: float, samples_bytes: float, copies: Copies) -> tuple[float, tuple[str, ...]]:
-    """Peak memory with the samples, bytes, and what is said of them where they are more than a trifle of it.
-
-    trained, loaded: without the samples, of a process that trains, and of one that has the model and has not begun: at
-    its start `fit` may hold the samples once more, when the step is not there yet.
+    """Peak memory with the samples, bytes, and what is said of them. trained, loaded: without them, of a process that
+    trains, and of one that begins, when `fit` may hold the samples once more and the step is not there yet.
     """
     peak = max(trained + copies.training * samples_bytes, loaded + copies.start * samples_bytes)
     samples_bytes *= copies.training

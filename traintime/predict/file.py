@@ -62,8 +62,7 @@ def ask(target: str, backend: str | None = None, give_up_s: float | None = None,
     job = {"file": str(path.resolve()), "names": names, "asked": asked}
     environment = dict(os.environ) | ({"KERAS_BACKEND": backend} if backend else {})
     said: list[str] = []
-    module = "traintime.predict.file"
-    answer = run_module(module, job, environment, give_up_s, lambda message: said.append(message["event"]))
+    answer = run_module("traintime.predict.file", job, environment, give_up_s, lambda told: said.append(told["event"]))
     if answer["status"] == "ok":
         return answer["result"]
     if answer["status"] == "refused":
@@ -101,12 +100,7 @@ def main() -> None:
             problem = f"got no answer, since traintime itself raised {type(error).__name__}: {said}"
             remedy = OURS
         answer = {"status": "refused", "result": ["target", job["names"]["target"], problem, remedy]}
-    _say(job, event="result", **answer)
-
-
-def _say(job: dict[str, Any], **message: Any) -> None:
-    """A message to the process that asks."""
-    os.write(job["channel"], json.dumps(message).encode() + b"\n")
+    os.write(job["channel"], json.dumps({"event": "result", **answer}).encode() + b"\n")
 
 
 def _answered(job: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +119,7 @@ def _answered(job: dict[str, Any]) -> dict[str, Any]:
             data = _named(module, "data", names["data"])
             calls = inspect.isroutine(data) or inspect.isclass(data)
             asked |= {"data": _called(data, "data", names["data"], "returns the data") if calls else data}
-    _say(job, event=BUILT)
+    os.write(job["channel"], json.dumps({"event": BUILT}).encode() + b"\n")
     return estimate(**asked).to_dict()
 
 

@@ -22,10 +22,8 @@ from traintime.workloads.base import FLOAT
 
 
 def solve(terms: Array, seconds: Array) -> Array:
-    """Costs by non-negative least squares in relative error; terms: shape (steps, terms), seconds: (steps,).
-
-    Of terms that are in proportion in all these steps the first has the cost of them all and the others none: which
-    of them it were otherwise, a processor's rounding would decide.
+    """Costs by non-negative least squares in relative error; terms: shape (steps, terms), seconds: (steps,). Of terms
+    that are in proportion the first has the cost of all: else a processor's rounding would decide.
     """
     # Each term in units of its own largest value: operations and launches are nine orders of magnitude apart.
     scale = np.maximum(terms.max(axis=0), 1e-300)
@@ -92,9 +90,8 @@ def efficiencies() -> pd.DataFrame:
 
 
 def _of_kinds(terms: Array, seconds: Array, workloads: "pd.Series[str]") -> float:
-    """Root mean square over the kinds of what each is missed by when it is left out: another kind is one more of them,
-    not one more point. NaN where efficiency factors cannot be fitted without any one of them: of fewer than three
-    kinds, or with too few points of the others.
+    """Root mean square over the kinds, each one number, of what each is missed by when it is left out; NaN for fewer
+    than three kinds, or too few points of the others.
     """
     counts = workloads.value_counts()
     if len(counts) < 3 or len(workloads) - counts.max() < FEWEST:
@@ -114,10 +111,8 @@ def _elsewhere(terms: Array, seconds: Array, machines: "pd.Series[str]", workloa
 
 def memory_models() -> pd.DataFrame:
     """A row for each stack with points under Adam, glibc, on a CPU: columns as memory.MemoryModel's fields, and points.
-
-    Where only models with recurrent layers were measured, one cost is for all that is kept. The points do not tell how
-    far off peaks are: they are trained by the workers' own loop, and `fit` holds more, on other models, in a process
-    that loaded more before (record.peak_error).
+    Where only models with recurrent layers were measured, one cost is for all that is kept. The workers' own loop does
+    not tell how far off peaks of `fit` are, which holds more (record.peak_error).
     """
     found, parts = [], ["runtime", "copies", "kept", "more"]
     for one in derived.measured():

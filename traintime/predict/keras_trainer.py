@@ -6,7 +6,7 @@ import itertools
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from traintime.explain.statistics import Array
 from traintime.predict import process
 from traintime.predict.probe import FIRST_ALONE, Trainer, named, taken
 from traintime.predict.process import ONCE, Copies
-from traintime.predict.snapshot import Snapshot
 from traintime.predict.work.graph import losses, refuse_other_batch, takes_classes
 
 MOST_BYTES = 2**27  # of made-up data at a time
@@ -36,12 +35,11 @@ DATA = "data=(x, y), on the command line --data file.py:name"
 
 
 class _Moments(keras.callbacks.Callback):
-    """When each epoch's first batch began, when each step of the last epoch was done, and when each epoch was.
+    """When each epoch's first batch began, each step of the last epoch was done, and each epoch was. An epoch over
+    arrays counts from its first batch, since TensorFlow may sleep before its input begins (record.tf_data_end).
 
-    An epoch over arrays counts from its first batch, since TensorFlow may sleep before its input begins
-    (record.tf_data_end), which a short epoch would take for its steps. It ends a `fit` after so many epochs, if another
-    would not end within so many seconds; inside: in an epoch that lasts longer than that. note: called after each. The
-    hook for the end of a batch leaves Keras' dispatching as it is, as Eta's does (ending.eta).
+    It ends a `fit` after so many epochs, if another would not end within so many seconds; inside: in an epoch that
+    lasts longer. note: called after each. Its hook for a batch's end leaves Keras' dispatching as it is, as Eta's does.
     """
 
     async_safe = True
@@ -70,17 +68,9 @@ class _Moments(keras.callbacks.Callback):
         if epoch + 1 >= self.epochs and 2 * self.ended[-1] - self.begun[-1] >= self.until:
             self.model.stop_training = True
 
-    def on_test_begin(self, logs=None):
-        self.start = time.perf_counter()
-
-    def on_test_end(self, logs=None):
-        self.tested_s = time.perf_counter() - self.start
-
     @property
     def of_epoch(self) -> Array:
-        """Seconds of the last epoch: 0, when each step was done, also of those that are executed several at once, and
-        when the epoch was, shape (steps + 2,).
-        """
+        """Seconds of the last epoch: 0, when each step, of several at once too, and it was done, shape (steps + 2,)."""
         steps, moments = zip((0, self.start), *self.done, strict=True)
         each = np.interp(np.arange(max(steps) + 1), *map(sorted, (steps, moments)))
         return np.append(each, self.ended[-1]) - self.start
@@ -92,6 +82,7 @@ class _Scattered(keras.utils.PyDataset):
     def __init__(self, whole: keras.utils.PyDataset) -> None:
         super().__init__(whole.workers, whole.use_multiprocessing, whole.max_queue_size)
         self.whole, self.order = whole, np.random.default_rng(0).permutation(whole.num_batches)
+        self.on_epoch_begin, self.on_epoch_end = whole.on_epoch_begin, whole.on_epoch_end
 
     def __len__(self) -> int:
         return len(self.order)
@@ -99,21 +90,14 @@ class _Scattered(keras.utils.PyDataset):
     def __getitem__(self, place: int) -> Any:
         return self.whole[int(self.order[place])]
 
-    def on_epoch_begin(self) -> None:
-        self.whole.on_epoch_begin()
-
-    def on_epoch_end(self) -> None:
-        self.whole.on_epoch_end()
-
 
 class KerasTrainer(Trainer):
     """A compiled Keras model as the probe trains it, in this process.
 
     data: None for made-up data; (x, y), (x, y, weights of the samples) or x alone, of arrays, of which a batch is taken
-    as `fit` takes it; or anything else that `fit` takes whole (a tf.data.Dataset, a PyDataset, a DataLoader,
-    a generator), whose batches are as large as they are. length: what stands for an unknown dimension of an input.
-    Raises InputError for a model that is not compiled or built, for shapes that are unknown, and for what the model
-    raises, with its words.
+    as `fit` takes it; or anything else that `fit` takes whole, whose batches are as large as they are. length: what
+    stands for an unknown dimension of an input. Raises InputError for a model that is not compiled or built, for shapes
+    that are unknown, and for what the model raises, with its words.
     """
 
     backend = keras.backend.backend()
@@ -126,7 +110,7 @@ class KerasTrainer(Trainer):
             raise InputError("model", type(model).__name__, "is no Keras 3 model", remedy)
         if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", False):
             raise InputError("model", model.name, "is not compiled", "Call model.compile(optimizer, loss) first.")
-        self.model, self.whole, self.arrays = model, None, None
+        self.model, self.of_training, self.whole, self.arrays = model, (model,), None, None
         self.on = MADE_UP if data is None else " of the given samples"
         self.between: list[float] = []
         if data is None:
@@ -137,8 +121,7 @@ class KerasTrainer(Trainer):
             parts = tuple(data) if isinstance(data, tuple | list) and len(data) <= len(PARTS) else (data,)
             while parts and parts[-1] is None:
                 parts = parts[:-1]
-            self.arrays = parts
-            leaves = keras.tree.flatten(parts)
+            self.arrays, leaves = parts, keras.tree.flatten(parts)
             if strange := [type(leaf).__name__ for leaf in leaves if not _is_array(leaf)]:
                 raise InputError("data", strange[0], "is no array", "Give arrays or tensors, np.array(…).")
             sizes = {leaf.shape[0] if leaf.shape else 0 for leaf in leaves}
@@ -169,7 +152,6 @@ class KerasTrainer(Trainer):
         return super().most_steps(batch)
 
     def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
-        """Seconds of each of so many epochs of `fit` over arrays, shape (epochs,), and of more within so many s."""
         refuse_other_batch(getattr(self.model, "inputs", None) or [], batch)
         moments, most = _Moments(self.note, epochs, within_s), MOST_EPOCHS if within_s > 0 else epochs
         self._fit(self.samples(batch * steps), batch_size=batch, epochs=most, callbacks=[moments])
@@ -178,7 +160,6 @@ class KerasTrainer(Trainer):
         return np.subtract(moments.ended, moments.begun)
 
     def stream(self, steps: int, within_s: float = math.inf) -> Array | None:
-        """Seconds of an epoch over given batches: 0, when each step and when the epoch was done; None over arrays."""
         if not self.own_batches:
             return None
         moments = _Moments(self.note, within_s=within_s, inside=True)
@@ -190,10 +171,8 @@ class KerasTrainer(Trainer):
         return moments.of_epoch
 
     def reading(self, step_s: float) -> tuple[float, str]:
-        """Seconds of a step that it waits for a batch, and what batches that differ in size do: of a source that can be
-        gone through again, by reading some.
-
-        What is read while the step before computes delays it only where that takes as long as the step.
+        """By reading some batches of a source that can be gone through again. What is read while the step before
+        computes delays it only where that takes as long as the step.
         """
         if not self.own_batches or (batches := iter(self.whole)) is self.whole:
             return 0.0, ""
@@ -242,18 +221,18 @@ class KerasTrainer(Trainer):
         return None
 
     def between_s(self) -> float:
-        """Seconds from the end of an epoch to the next one's first batch: the least seen, which nothing disturbed."""
-        return min(self.between, default=0.0)
+        return min(self.between, default=0.0)  # the least seen, which nothing disturbed
 
     def test_s(self, batch: int, steps: int) -> float | None:
-        """Seconds of a step of `evaluate`, compiled before; None where the data come in batches of their own."""
         if self.own_batches:
             return None
-        moments, given = _Moments(self.note), dict(zip(PARTS, self.samples(batch * steps), strict=False))
+        moments, given = [], dict(zip(PARTS, self.samples(batch * steps), strict=False))
+        ends = dict.fromkeys(("on_test_begin", "on_test_end"), lambda logs: moments.append(time.perf_counter()))
         with self._named("evaluate", self.on):
-            for _ in range(2):
-                self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[moments])
-        return moments.tested_s / steps
+            for _ in range(2):  # the second counts
+                look = keras.callbacks.LambdaCallback(**ends)
+                self.model.evaluate(**given, batch_size=batch, verbose=0, callbacks=[look])
+        return (moments[-1] - moments[-2]) / steps
 
     @property
     def own_bytes(self) -> int:
@@ -274,8 +253,9 @@ class KerasTrainer(Trainer):
         tried = max(TRIED_BYTES, ROOM * self.fitted_bytes)
         data = self.samples(int(tried // self.sample_bytes))
         held: list[int] = []  # when the step begins, and at the most until then
-        look = keras.callbacks.Callback()
-        look.on_train_batch_begin = lambda batch, logs: held.extend((process.now(), process.peak()))
+        look = keras.callbacks.LambdaCallback(
+            on_train_batch_begin=lambda batch, logs: held.extend((process.now(), process.peak()))
+        )
         gc.collect()  # models of before, which could be freed meanwhile
         before = process.now()
         self.forget_peak()
@@ -284,26 +264,14 @@ class KerasTrainer(Trainer):
         return Copies(*(1 + max(each - before, 0) / tried for each in held))
 
     def save_s(self) -> float:
-        """Seconds of writing the model with its optimizer to a file."""
         with self._named("save"), tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             self.model.save(Path(folder) / "model.keras")
             return time.perf_counter() - start
 
-    @contextlib.contextmanager
-    def restored(self, values: bool = True) -> Iterator[None]:
-        """The model, and all that belongs to its training, are afterwards what they were before.
-
-        values: also the numbers in weights and optimizers, for which they are copied.
-        """
-        before = Snapshot(self.model, values=values)
-        self.kept_bytes = before.bytes
+    def begin_anew(self) -> None:
         # Compiled for other shapes than the reader's, TensorFlow's function would take neither well.
         self.model.train_function = self.model.test_function = None
-        try:
-            yield
-        finally:
-            before.put_back()
 
     def samples(self, number: int) -> tuple[Any, ...]:
         """So many samples: x and y in the model's structures, or of the reader's PARTS those that were given."""
@@ -326,9 +294,7 @@ def _first(array: Any, samples: int) -> Any:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What stands for a model's input, or for the targets of an output: shape and dtype of a sample; below: what whole
-    numbers stay below, rows of a table or classes, if there are such.
-    """
+    """Shape and dtype of made-up samples of an input or a target; below: rows of a table, or classes, if any."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -366,9 +332,8 @@ def _spec(tensor: Any, length: int | None) -> tuple[tuple[int, ...], str]:
 
 
 def _rows(model: Any, tensor: Any) -> int | None:
-    """Rows of the smallest table that reads this input, so that made-up row numbers are rows; None without a table.
-
-    A graph is made of operations: layers, and functions such as a cast or a mask's comparison, which have no weights.
+    """Rows of the smallest table that reads this input, None without one. A graph is made of layers, and of functions
+    such as a cast, which have no weights.
     """
     found = []
 
@@ -398,8 +363,6 @@ def _outputs(model: Any, length: int | None) -> Any:
     found = []
     for loss, tensor in zip(losses(model), keras.tree.flatten(structure), strict=True):
         shape, dtype = _spec(tensor, length)
-        if takes_classes(loss):
-            found.append(_Numbers(shape[:-1], "int32", shape[-1]))
-        else:
-            found.append(_Numbers(shape, dtype, None))
+        its = (shape[:-1], "int32", shape[-1]) if takes_classes(loss) else (shape, dtype, None)
+        found.append(_Numbers(*its))
     return keras.tree.pack_sequence_as(structure, found)

@@ -1,11 +1,15 @@
-"""The largest batch, length or table that fits into an amount of memory, by the formula; tried by a step if wanted."""
+"""The largest batch, length or table that fits into an amount of memory, by the formula; tried by a step if wanted.
+And what each part of a model holds.
+"""
 
 import bisect
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import pandas as pd
 
 from traintime.errors import InputError, unknown
 from traintime.explain.statistics import Interval
@@ -16,8 +20,10 @@ from traintime.predict.answer import LEVEL, SURE, amount, amounts, around, bytes
 from traintime.predict.costs import Rates
 from traintime.predict.estimate import trainer_of
 from traintime.predict.evidence import formula_evidence
-from traintime.predict.request import ModelDescription, Request, is_module, samples_of
-from traintime.workloads.base import Work
+from traintime.predict.request import ModelDescription, Request, is_arrays, is_module, samples_of, whole
+from traintime.predict.work import optimizers
+from traintime.predict.work.graph import ModuleMemory, work
+from traintime.workloads.base import FLOAT, Work
 
 FIELDS = {"batch": "batch", "length": "length", "rows": "vocabulary"}  # what is asked for -> a point's field
 SAMPLES = 1_000_000
@@ -30,9 +36,7 @@ STEPS = 2  # that are tried: the first makes the optimizer's state, the second h
 
 @dataclass(frozen=True)
 class Tried:
-    """What a size took when it was trained for a step, the samples of an epoch with it: bytes; None where it was not
-    tried, since it may need more than this machine has.
-    """
+    """Bytes that a step of this size took, with the samples of an epoch; None for want of room to try it."""
 
     number: int
     memory: int | None
@@ -112,7 +116,7 @@ def largest(
         raise InputError("verify", verify, f"cannot train on {problem}", "Leave it out, or give the model itself.")
     _refuse_size(model, of, batch_size)
     data = trained.get("data")
-    if samples is None and not (is_module(model) and _is_arrays(data)):  # which may be an example of a few
+    if samples is None and not (is_module(model) and is_arrays(data)):  # which may be an example of a few
         samples = samples_of(data)
     samples = SAMPLES if samples is None else samples
     request = Request(samples, 1, level=level, device=device, **trained)
@@ -165,10 +169,6 @@ def _refuse_size(model: Any, of: str, batch_size: int | None) -> None:
         raise InputError("batch_size", batch_size, "is needed to ask for the length", "Give batch_size=32, say.")
 
 
-def _is_arrays(data: Any) -> bool:
-    return isinstance(data, Mapping | tuple | list) or hasattr(data, "shape")
-
-
 def _trainer(request: Request, model: Any) -> Any:
     """What trains the model. Raises InputError for data whose batches have a size of their own."""
     trainer = trainer_of(request, model)
@@ -202,9 +202,7 @@ def _next(tried: dict[int, Tried], limit: int, likely: int, most: int) -> int:
 
 
 def _of_module(trainer: Any) -> Callable[[int], ModelDescription]:
-    """A module's work at any batch: each count is a constant and so much for each sample, which two batches tell; what
-    is held at the most, two batches in the neighbourhood.
-    """
+    """A module's work at any batch: counts on the line through two batches, what is held through two that are near."""
 
     @functools.cache
     def followed(batch: int) -> ModelDescription:
@@ -230,3 +228,44 @@ def _last(fits: Callable[[int], bool], most: int) -> int:
     while high <= most and fits(high):
         high *= 2
     return bisect.bisect_left(range(1, min(high, most + 1)), True, key=lambda number: not fits(number))
+
+
+def module_memory(
+    model: Any,
+    *,
+    optimizer: Any = None,
+    data: Any = None,
+    loss: Any = None,
+    batch_size: int = 32,
+    length: int | None = None,
+    depth: int | None = None,
+) -> pd.DataFrame:
+    """What each module of a PyTorch model, or layer of a Keras 3 model, holds in a training step, bytes: a row each.
+
+    Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
+    that the backward pass needs), total; each number counted once. Nothing is computed, so that a batch may be asked
+    about which does not fit; but a forward pass of two samples, where a module's way depends on its numbers.
+    optimizer, data, loss, length: as `traintime.estimate` takes them; batch_size: samples a step, of arrays; depth:
+    modules that lie deeper count for the one at this depth ("encoder.layers" is at 2, as "encoder/dense" of Keras),
+    None for each by itself. Not counted: what operations need for a moment, and the framework itself.
+    Raises InputError as `estimate` does, and where the model cannot be followed without numbers.
+    """
+    batch_size = whole("batch_size", batch_size)
+    if is_module(model):
+        from traintime.predict.work.torch import step_work  # loads torch
+
+        request = Request(batch_size, batch_size, data=data, loss=loss, optimizer=optimizer)
+        apart, rows = ".", step_work(trainer_of(request, model), batch_size).layers
+    else:
+        layers = work(model, batch_size, optimizer, length=length).layers
+        apart, rows, slots = "/", [], optimizers.of(optimizer or model.optimizer).slots
+        for one in layers:
+            gradients = FLOAT * one.work.trained
+            held = FLOAT * one.work.parameters, gradients, gradients * slots, one.work.activation_bytes
+            rows.append(ModuleMemory(one.name, one.kind, one.calls, *held))
+    table = pd.DataFrame(map(vars, rows)).set_index("name")
+    table["total"] = table[["parameters", "gradients", "state", "saved"]].sum(axis=1)
+    if depth is not None:
+        above = [apart.join(name.split(apart)[: whole("depth", depth)]) for name in table.index]
+        table = table.groupby(above, sort=False).agg(dict.fromkeys(table, "sum") | {"kind": "first", "calls": "first"})
+    return table[table["total"] > 0]

@@ -23,6 +23,7 @@ from traintime.predict import process
 from traintime.predict.answer import LEVEL
 from traintime.predict.ending.blocks import FACTOR, BlockMeans
 from traintime.predict.process import ONCE, Copies
+from traintime.predict.snapshot import Snapshot
 
 BLOCK_S = 0.5  # a block of steps is at least this long: clock, epoch and a scheduler's slice are small next to it
 BLOCKS = (3, 24)  # fewest of a batch size: the spread between blocks is the evidence of its interval; most of a source
@@ -46,7 +47,8 @@ class Trainer:
     kept_bytes: bytes that this process holds to put the model back, which a training does not;
     sleeps: whether it may sleep after an epoch (record.tf_data_end); cached: bytes that a cache of the data will hold
     after an epoch, 0 where these lie in a file or nobody can tell, None of data without one; empty: whether the
-    model has no numbers; held: bytes after each epoch since `forget_peak`.
+    model has no numbers; held: bytes after each epoch since `forget_peak`; of_training: from which all can be reached
+    that a training changes.
     """
 
     backend: str = "torch"  # whose GPU's memory counts, where the model is on one
@@ -58,13 +60,29 @@ class Trainer:
     cached: int | None = None
     empty: bool = False
     held: Sequence[int] = ()
+    of_training: tuple[Any, ...] = ()
+
+    def begin_anew(self) -> None:
+        """Give up what was compiled, or begun to be read."""
+
+    @contextlib.contextmanager
+    def restored(self, values: bool = True) -> Iterator[None]:
+        """All that a training changes is afterwards what it was before; values: also numbers, which are copied."""
+        before = Snapshot(*self.of_training, values=values)
+        self.kept_bytes = before.bytes
+        self.begin_anew()
+        try:
+            yield
+        finally:
+            self.begin_anew()
+            before.put_back()
 
     def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
         """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds."""
 
     def stream(self, steps: int, within_s: float = math.inf) -> Array | None:
-        """Seconds from the beginning of an epoch of so many steps: 0, when each was done, and when the epoch was, shape
-        (steps + 2,), fewer where the data or `within_s` end sooner; None where no source starts with an epoch.
+        """Seconds from an epoch's beginning: 0, when each step and when the epoch was done, shape (steps + 2,), fewer
+        where the data or `within_s` end sooner; None where no source starts with an epoch.
         """
         return None
 
@@ -77,9 +95,7 @@ class Trainer:
         return 10**9
 
     def reading(self, step_s: float) -> tuple[float, str]:
-        """Seconds of a step (of so many on average) that it waited for a batch, as far as that was seen, and what is to
-        be said of batches that differ in size, if anything.
-        """
+        """Seconds of a step that it waited for a batch, and what to say of batches that differ in size."""
         return 0.0, ""
 
     def between_s(self) -> float:
@@ -113,10 +129,8 @@ class Trainer:
 
 
 class StepTrainer(Trainer):
-    """A step of the reader's own, whatever it is written in: `step(n)` trains on one batch of n samples.
-
-    What it returns is waited for where it can be (JAX's arrays). A step that leaves work on a GPU is waited for, too,
-    where torch is loaded. Raises InputError where the step raises: what it said is in the message.
+    """A step of the reader's own, whatever it is written in: `step(n)` trains on one batch of n samples. What it
+    returns (JAX's arrays), or torch leaves on a GPU, is waited for. Raises InputError, with its words, where it raises.
     """
 
     def __init__(self, step: Callable[[int], Any]) -> None:
@@ -127,9 +141,7 @@ class StepTrainer(Trainer):
 
     @property
     def stack(self) -> str:
-        """The framework that a step names or whose array it returns, or that it has loaded: its run-to-run error the
-        step is taken to have. "your step" where nobody can tell.
-        """
+        """The framework that a step names, returns an array of, or has loaded; "your step" where nobody can tell."""
         seen = [self._answer]
         with contextlib.suppress(TypeError):  # of what is no function of Python's
             used = inspect.getclosurevars(self.step)
@@ -142,7 +154,6 @@ class StepTrainer(Trainer):
         return f"2026-{known[0]}" if len(known) == 1 else "your step"
 
     def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds."""
         seconds, call = [], f"{getattr(self.step, '__name__', 'step')}({batch})"
         small, until = "Take a smaller batch: memory ran out.", time.perf_counter() + within_s
         with named("step", call, "", f"Call {call} by itself until it trains.", small):
@@ -169,13 +180,15 @@ def taken(array: Any, samples: int, at: int = 0) -> Any:
 
 @contextlib.contextmanager
 def named(field: str, value: str, where: str, remedy: str, small: str = "") -> Iterator[None]:
-    """What a reader's code raises here is an InputError, which tells a fault of theirs from one of ours; but what says
-    that memory ran out, unless there is a remedy for that: small.
-    """
+    """What a reader's code raises is an InputError; where memory ran out, only if `small` is a remedy for that."""
     try:
         yield
     except Exception as error:
-        own, full = refusal(error), means_out_of_memory(error)
+        # The InputError that a layer of ours has raised, where Keras has made another error of all its words.
+        own: BaseException | None = error
+        while own is not None and not (isinstance(own, InputError) and own.problem):
+            own = own.__context__
+        full = means_out_of_memory(error)
         if own is error or (full and not own and not small):
             raise
         problem = f"raised {type(error).__name__}{where}: {words(error)}"
@@ -184,17 +197,8 @@ def named(field: str, value: str, where: str, remedy: str, small: str = "") -> I
         raise own or InputError(field, value, problem, small if full else remedy) from error
 
 
-def refusal(error: BaseException | None) -> InputError | None:
-    """The InputError that a layer of ours has raised, where Keras has made another error of it, of all its words."""
-    while error is not None and not (isinstance(error, InputError) and error.problem):
-        error = error.__context__
-    return error
-
-
 def words(error: BaseException) -> str:
-    """What an error says, as one line: without what Keras writes around the words of a layer, and TensorFlow before
-    those of an operation.
-    """
+    """What an error says, as one line, without what Keras and TensorFlow write around it."""
     text = str(error)
     if inner := re.search(r"\x1b\[1m(.+?)\x1b\[0m\s+Arguments received", text, re.DOTALL):
         text = inner[1]
@@ -207,13 +211,10 @@ def words(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Trained:
-    """How one batch size trained: seconds and bytes.
-
-    first_s: until the first step was done, tracing and compiling included; steps: of an epoch; blocks_s: seconds a
-    step, each the mean of a block; epoch_s: what an epoch costs besides its steps; peak_bytes: highest memory
-    meanwhile, if known; changed: seconds a step before and after the last change of speed, before which no block
-    counts; once_s: what the first epoch over a source took beyond a later one; done: steps in all; leak: bytes that
-    memory grows by with each.
+    """How one batch size trained: seconds and bytes. first_s: until the first step was done, tracing and compiling
+    included; steps: of an epoch; blocks_s: seconds a step, means of blocks; epoch_s: what an epoch costs besides its
+    steps; changed: seconds a step before and after the last change of speed, before which no block counts; once_s: what
+    the first epoch over a source took beyond a later one; done: steps in all; leak: bytes that memory grows by a step.
     """
 
     batch: int
@@ -239,8 +240,8 @@ class Trained:
 
     @property
     def error(self) -> float:
-        """Relative standard error of `step_s`: the spread between blocks (batch means: Schmeiser 1982), and half of
-        what was taken off each block for its epoch, which few short epochs have told, as a share of the whole block.
+        """Relative standard error of `step_s`: the spread between blocks (batch means: Schmeiser 1982), and half of the
+        share that was taken off each for its epoch.
         """
         blocks = np.array(self.blocks_s)
         if len(blocks) < 2:
@@ -251,18 +252,15 @@ class Trained:
 
 @dataclass(frozen=True)
 class Probe:
-    """How a model trained: at the batch size that is asked for, and at a smaller one where there was time for it.
-
-    took_s: seconds in all.
-    """
+    """How a model trained: at the batch size asked for, and a smaller one where there was time; took_s: in all."""
 
     full: Trained
     smaller: Trained | None
     took_s: float
 
     def step_s(self, batch: int) -> float:
-        """Seconds of a step at another batch size, on the line through both that were tried: neither what it takes
-        whatever its batch nor what a sample takes is below 0. One batch size tells no line, and all counts as samples'.
+        """Seconds of a step at another batch size, on the line through both, neither of whose parts is below 0; in
+        proportion where one was tried.
         """
         full, smaller = self.full, self.smaller
         slope = most = full.step_s / full.batch
@@ -274,10 +272,7 @@ class Probe:
 def probe(
     trainer: Trainer, batch: int, within_s: float, other: int, clock: Callable[[], float] = time.perf_counter
 ) -> Probe:
-    """Train at the batch size asked for, and at a smaller one, for about so many seconds in all.
-
-    other: the smaller batch size, 0 for none. It is left out where its compiling alone would overrun.
-    """
+    """Train at two batch sizes (other: the smaller, 0 for none) for about so many seconds, clock's, in all."""
     start = clock()
     full = trained(trainer, batch, start + within_s * (SHARE if other else 1.0), clock)
     smaller, left = None, start + within_s - clock()
@@ -288,10 +283,7 @@ def probe(
 
 
 def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], float]) -> Trained:
-    """Train one batch size: the first step apart, epochs of one step, then blocks until the time is used.
-
-    until: by the clock.
-    """
+    """Train one batch size: the first step apart, epochs of one step, then blocks until the time (by the clock)."""
     trainer.forget_peak()
     started = clock()
     if trainer.stream(1) is not None:
@@ -299,43 +291,33 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
     trainer.train(batch, 1, 1)
     first = clock() - started
     short = trainer.train(batch, 1, 2 if 2 * first < until - clock() else 1)
-    single = float(short[-1])
+    single, done, means = float(short[-1]), 1 + len(short), BlockMeans(LEVEL)
     if (least := float(short.min())) >= BLOCK_S:  # a step is a block, and there is time for so many more
         more = trainer.train(batch, 1, 1, until - clock()) if least <= until - clock() else short[:0]
         few = len(more) <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
-        steps_s = np.concatenate([each[0 if few else 1 :] for each in (short, more)])
-        return _told(trainer, batch, first, 1, steps_s, 0.0, 1 + len(short) + len(more))
-    # The least of several short epochs, if they are not a large part of the time that there is.
-    several = 10 * SHORT * single < until - clock()
-    if several:
-        single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
-    steps = int(np.clip(math.ceil(BLOCK_S / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
-    done = 1 + len(short) + several * (SHORT + 1)
-    # The first of a `fit` starts its input anew.
-    epochs = trainer.train(batch, steps, BLOCKS[0] + 1, until - clock())[1:]
-    # An epoch costs something besides its steps, if even the shortest epoch of one step took longer than a step in any
-    # block: what noise alone could have made would make the steps look faster than they are.
-    longer = several and single > float(epochs.max()) / steps
-    more = single - float(epochs.mean()) / steps if longer else 0.0
-    epoch_s = min(more * steps / max(steps - 1, 1), float(epochs.min()) / 2)
-    return _told(trainer, batch, first, steps, epochs - epoch_s, epoch_s, done + steps * (len(epochs) + 1))
-
-
-def _told(trainer: Trainer, batch: int, first: float, steps: int, epochs: Array, epoch_s: float, done: int) -> Trained:
-    """What epochs of so many steps, of these seconds without what an epoch costs, tell of a batch size."""
-    means = BlockMeans(LEVEL)
-    for seconds in epochs:
+        epochs = np.concatenate([each[0 if few else 1 :] for each in (short, more)])
+        steps, epoch_s, done = 1, 0.0, done + len(more)
+    else:
+        # The least of several short epochs, if they are not a large part of the time that there is.
+        if several := 10 * SHORT * single < until - clock():
+            single = min(single, float(trainer.train(batch, 1, SHORT + 1)[1:].min()))
+        steps = int(np.clip(math.ceil(BLOCK_S / max(single, 1e-9)), 1, min(STEPS, trainer.most_steps(batch))))
+        epochs = trainer.train(batch, steps, BLOCKS[0] + 1, until - clock())[1:]  # the first starts its input anew
+        # An epoch costs something besides its steps, if even the shortest epoch of one step took longer than a step in
+        # any block: what noise alone could have made would make the steps look faster than they are.
+        longer = several and single > float(epochs.max()) / steps
+        beyond = single - float(epochs.mean()) / steps if longer else 0.0
+        epoch_s = min(beyond * steps / max(steps - 1, 1), float(epochs.min()) / 2)
+        done += several * (SHORT + 1) + steps * (len(epochs) + 1)
+    for seconds in epochs - epoch_s:
         means.add(float(seconds), steps)
-    blocks_s = tuple((np.array(means._seconds) / means._steps).tolist())
     about = {"changed": means.changed, "done": done, "leak": leak(trainer.held[-len(epochs) :]) / steps}
-    return Trained(batch, first, steps, blocks_s, epoch_s, trainer.peak_bytes(), **about)
+    return Trained(batch, first, steps, tuple(means.blocks_s.tolist()), epoch_s, trainer.peak_bytes(), **about)
 
 
 def leak(held: Sequence[int]) -> float:
-    """Bytes that memory grows by with each epoch, from what it was after each; 0 where it does not go on growing.
-
-    It does where each part of it (a sixth, a third of few) lies above the one before, by half of the mean rise at the
-    least: what fills a cache, or an allocator's room, comes to an end.
+    """Bytes that memory grows by with each epoch, from what it was after each; 0 unless each part of it (a sixth, a
+    third of few) lies above the one before by half of the mean rise: what fills a cache, or room, comes to an end.
     """
     if len(held) < 2 * BLOCKS[0]:
         return 0.0
@@ -348,16 +330,14 @@ def leak(held: Sequence[int]) -> float:
 
 def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: Callable[[], float]) -> Trained:
     """The same where a source of batches works while the steps do, and starts with each epoch: what a step takes shows
-    only in an epoch that is long enough.
-
-    Each epoch is GROWS times as long as the one before, as far as there is time, or LEAST_S, and no longer than the
-    data; data with a cache are gone through at once, which alone fills it. Then the last is repeated while there is
-    time. Its second half tells what a step takes, all of it what it costs besides.
+    only in the second half of an epoch that is long enough. Each is GROWS times as long as the one before, as far as
+    there is time, or LEAST_S, and data; data with a cache are gone through at once, which alone fills it. Then the last
+    is repeated while there is time.
     """
     caches, most = trainer.cached is not None, trainer.most_steps(batch)
     seen = [trainer.stream(most, until - clock()) if caches else trainer.stream(1)]
     done = steps = len(seen[0]) - 2
-    again, most = caches and steps == most, steps if caches else most  # a cache that is filled is read at least once
+    filled, most = caches and steps == most, steps if caches else most  # then it is read at least once
     while True:
         steps, whole = len(seen[-1]) - 2, float(seen[-1][-1])
         each = float(_per_step(seen[-1]).mean())
@@ -366,9 +346,8 @@ def _streamed(trainer: Trainer, batch: int, first: float, until: float, clock: C
         if more > steps and not caches:
             seen = [trainer.stream(more)]
             most = most if len(seen[0]) - 2 == more else len(seen[0]) - 2
-        elif again or (len(seen) < BLOCKS[1] and whole < until - clock()):
+        elif (filled and len(seen) == 1) or (len(seen) < BLOCKS[1] and whole < until - clock()):
             seen.append(trainer.stream(steps, left) if caches else trainer.stream(steps))
-            again = False
         else:
             break
         done += len(seen[-1]) - 2

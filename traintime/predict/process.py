@@ -69,10 +69,8 @@ def allocator() -> str:
 
 
 def rates() -> Rates:
-    """What this machine reaches, measured now; takes some seconds.
-
-    By a process of its own: an allocator that keeps its memory would keep the half gibibyte that it takes, and a probe
-    of this process would count it as the model's. Raises RuntimeError where that process fails.
+    """What this machine reaches, measured now, in some seconds and a process of its own, since an allocator may keep
+    what that takes. Raises RuntimeError where that process fails.
     """
     answer = run_module("traintime.measuring.machine", {}, dict(os.environ), RATES_TIMEOUT_S)
     if answer["status"] != "ok":
@@ -82,10 +80,7 @@ def rates() -> Rates:
 
 
 def processor_s() -> tuple[float, float] | None:
-    """Processor time so far, s: of this process and all that it has started, and of everybody else, the host included.
-
-    None where the system does not tell.
-    """
+    """Processor time, s: of this process and all that it started, and of everybody else; None where nobody tells."""
     seen, ended = worker.counters(), resource.getrusage(resource.RUSAGE_CHILDREN)
     children_s = ended.ru_utime + ended.ru_stime
     for child in psutil.Process().children(recursive=True):
@@ -97,8 +92,8 @@ def processor_s() -> tuple[float, float] | None:
 
 
 def crowd(before: tuple[float, float] | None, seconds: float) -> float:
-    """Processors that others have kept busy since `before` (processor_s), so many seconds ago, where that left this
-    process too few; else 0. Steps that wait for each other's threads get slower by far more than they lose.
+    """Processors that others have kept busy in the so many seconds since `before` (processor_s), where that left this
+    process too few; else 0. Steps whose threads wait for each other lose far more.
     """
     if before is None or (after := processor_s()) is None or seconds <= 0:
         return 0.0

@@ -42,14 +42,9 @@ def versions() -> pd.DataFrame:
     return pd.read_csv(paths.PREDICTED / "versions.csv", index_col="version")
 
 
-def version_at(started: str) -> int:
-    """The version that predicted a model which was tried at this moment (UTC), before models named it themselves."""
-    return int((versions()["since"] <= started).sum())
-
-
 def version(case: Mapping[str, Any]) -> int:
-    """The version that predicted a model that was tried."""
-    return case.get("predictor_version") or version_at(case["started"])
+    """The version that predicted a model that was tried: its start tells, before models named it themselves."""
+    return case.get("predictor_version") or int((versions()["since"] <= case["started"]).sum())
 
 
 class TrackRecord(SimpleNamespace):
@@ -78,22 +73,17 @@ class TrackRecord(SimpleNamespace):
         return (said,) if seconds > self.longest_s else ()
 
 
-def withdrawn(figure: Literal["time", "memory"]) -> set[tuple[str, str]]:
-    """Machine and start of each training whose predicted time, or memory, is withdrawn."""
-    table = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == @figure")
-    return set(zip(table["machine"], table["started"], strict=True))
-
-
 def tried(figure: Literal["time", "memory"], cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
-    """A row for each answer of TIERS that was predicted and seen; cases: as bench.run gives them, all that are kept by
-    default. Columns machine, stack, kind, started, version (of the predictor), tier, predicted with low and high, and
-    seen: seconds of the first training, or bytes of its peak; answer, spent_s and case, of which the others are.
-
-    Memory that is withdrawn is left out: it was not the model's. A time that is withdrawn was answered, and counts.
+    """A row for each answer of TIERS that was predicted and seen. cases: as bench.run gives them, by default all that
+    are kept. Columns machine, stack, kind, started, version (of the predictor), tier, predicted with low and high, and
+    seen: seconds of the first training, or bytes of its peak; answer, spent_s and case, of which the others are. Memory
+    that is withdrawn, which was not the model's, is left out; a time that is was answered, and counts.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
-    gone = withdrawn("memory") if figure == "memory" else set()
-    rows = []
+    gone, rows = set(), []
+    if figure == "memory":
+        withdrawn = pd.read_csv(paths.PREDICTED / "withdrawn.csv").query("figure == 'memory'")
+        gone = set(zip(withdrawn["machine"], withdrawn["started"], strict=True))
     kept = (json.loads(path.read_text()) for path in sorted(paths.PREDICTED.glob("*.json")))
     for case in cases or itertools.chain.from_iterable(kept):
         about = {field: case[field] for field in ("machine", "stack", "kind", "started")}
@@ -125,8 +115,8 @@ def _of(table: str, tier: str, stack: str) -> dict[str, Any]:
 
 
 def derive_peaks() -> pd.DataFrame:
-    """A row for each of TIERS and each stack with enough models, and for all stacks together (OTHERS): columns tier,
-    stack, error (root mean square of the logarithm of the peak seen over the one predicted), models.
+    """By TIERS and stack (_by_stack): columns tier, stack, error (root mean square of the logarithm of the peak seen
+    over the one predicted), models.
     """
     rows = []
     for tier, of_tier in tried("memory").groupby("tier"):
@@ -143,10 +133,8 @@ def peak_error(tier: str, stack: str) -> float:
 
 def derive_times() -> pd.DataFrame:
     """The same of times, by the formula and the probe of the newest version before CORRECTED: columns tier, stack,
-    version, factor, error, models.
-
-    factor: geometric mean of true over predicted, 1 of the probe; error: `spread` of what is left, which ends with the
-    last step of what was probed: `fit` may sleep after that.
+    version, factor (geometric mean of true over predicted, 1 of the probe), error (`spread` of what is left, until the
+    last step of what was probed, after which `fit` may sleep), models.
     """
     rows, every = [], tried("time").query("version < @CORRECTED")
     for tier, of_training in (("formula", "fit_s"), ("probed", "done_s")):
@@ -165,23 +153,17 @@ def spread(off: ArrayLike) -> float:
 
 
 def missed(tier: Literal["formula", "probed"], stack: str) -> tuple[float, float]:
-    """What a tier's time is multiplied by on a stack, 1 of a probe, and the standard deviation of the logarithm of what
-    is left; a probe's is no less than that of training again.
-    """
+    """A tier's factor of time on a stack, 1 of a probe, and its error beyond that, that of training again at least."""
     row = _of("times", tier, stack)
     return float(row["factor"]), max(float(row["error"]), costs.repeat(stack) if tier == "probed" else 0.0)
-
-
-# Fit can sleep before it returns
 
 
 def tf_data_end(seconds: float) -> float:
     """Seconds after which Keras 3's `fit` over arrays returns on TensorFlow, given what its steps take together.
 
-    The input pipeline ends only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
-    to a minute each. It does so now and then, by a race: cancel() notifies the thread before it sets the flag that the
-    thread reads. Source: TensorFlow, core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs (2.21); model.cc,
-    OptimizeLoop; cancellation.cc, StartCancel.
+    The input pipeline may end only when the thread that tunes it wakes: after 10 ms, then after pauses that double, up
+    to a minute each; by a race, as cancel() notifies it before it sets the flag that it reads. Source: TensorFlow 2.21,
+    core/framework/model.h, kOptimizationPeriodMinMs and -MaxMs; model.cc, OptimizeLoop; cancellation.cc.
     """
     pause, end = 0.01, 0.0
     while end < seconds:
@@ -221,9 +203,7 @@ def training(
 ) -> tuple[dict[str, float], Interval, Interval, float]:
     """Parts of a training with the sleep, an epoch and the whole with their intervals, and the longest pause after an
     epoch, 0 where that is a trifle; all in seconds. errors: of the logarithm of all times; sleeps: whether `fit` may.
-
-    The sleep that is expected is in the estimate. The rest is in the upper end alone: an epoch that takes as long as
-    it may waits for the next waking.
+    The sleep that is expected is in the estimate, the rest in the upper end alone.
     """
     total_s, once_s = sum(parts.values()), sum(parts.get(name, 0.0) for name in ONCE)
     epoch, total = (around(each, *errors, level=level) for each in ((total_s - once_s) / epochs, total_s))
@@ -236,18 +216,13 @@ def training(
     return {**parts, SLEEP: epochs * sleep_s}, epoch, total, float(met.max())
 
 
-# How often answers are right
-
-
 def _awake(answer: Mapping[str, Any]) -> dict[str, float]:
     """The parts of a stored answer without the sleep."""
     return {name: seconds for name, seconds in answer["parts"].items() if name != SLEEP}
 
 
 def _errors(answer: Mapping[str, Any], stack: str) -> Errors:
-    """Errors of a stored probe: in the place of that of training again, what probes missed; and the rest that its
-    step's interval has, from its blocks, or from a smaller model.
-    """
+    """Errors of a stored probe: what probes missed, for that of training again, and the rest of its step's interval."""
     stored = math.log(answer["step"]["high"] / answer["step"]["value"]) / Z
     rest = math.sqrt(max(stored**2 - costs.repeat(stack) ** 2, 0.0))
     return (missed("probed", stack)[1], SURE), (rest, SURE)
@@ -274,12 +249,10 @@ def judged(cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
 
 
 def derive() -> pd.DataFrame:
-    """A row for each of TIERS and each stack with enough models, and for all stacks together (OTHERS), of the newest
-    version with FEWEST trainings or more, against the first training of each model.
-
-    Columns tier, stack, version, models; held: trainings that ended inside their intervals; error: mean of |predicted /
-    true - 1|; width: upper over lower end of an interval, the median; shorter: trainings shorter than their probe;
-    others, others_held: models of other versions, and how many ended inside; longest_s: the longest training of all.
+    """A row for each of TIERS and stack (_by_stack), of the newest version with FEWEST trainings or more, against the
+    first training of each model. Columns tier, stack, version, models; held: trainings inside their intervals; error:
+    mean of |predicted / true - 1|; width: upper over lower end, the median; shorter: trainings shorter than their
+    probe; others, others_held: models of other versions, and how many ended inside; longest_s: the longest training.
     """
     rows = []
     for tier, its in judged().groupby("tier"):

@@ -12,11 +12,10 @@ from traintime.point import Point, Run
 from traintime.predict import own, process
 from traintime.predict.answer import LEVEL, TIERS
 from traintime.predict.costs import USUAL
-from traintime.predict.work.graph import PROBED, of_forward, work
+from traintime.predict.work.graph import PROBED, ModelWork, of_forward, work
 from traintime.predict.work.layers import nbytes
 from traintime.workloads.base import BY_ROW, FLOAT32, Work
 
-TENSORFLOW = "2026-tensorflow"
 DEFERRED, SPARSE = "adam-deferred", "sparse"  # what moves the rows in use alone
 KERAS_BATCH = 32  # samples a step of `fit`, where it is not told
 LEFT = 3  # times its own bytes that drawing a table may leave behind (TensorFlow: 2.4, seen once)
@@ -25,13 +24,11 @@ SECONDS = 30.0  # of a probe
 
 @dataclass(frozen=True)
 class Request:
-    """All that is asked about the training of a model, as `estimate` takes it.
+    """All that is asked about the training of a model, as `estimate` takes it. Raises InputError for what cannot be.
 
     samples: of an epoch, batch: of a step, validation: of an evaluation after each epoch; saves: times that the model
-    is written; level: of the answer's intervals; deadline_s, memory_limit: seconds and bytes that are to be kept; tier,
-    device, stack: where the evidence is to come from; probe, probe_batch: what is tried in the model's place; data,
-    length, loss, optimizer: what it is trained with; seconds: of a probe; keep: whether it leaves the weights as they
-    were. Raises InputError for what cannot be, of whatever model.
+    is written; deadline_s, memory_limit: seconds and bytes to be kept; probe, probe_batch: what is tried in the model's
+    place; data, length, loss, optimizer: what it is trained with; seconds: of a probe; keep: whether weights stay.
     """
 
     samples: int
@@ -105,16 +102,14 @@ class ModelDescription:
 
     table: parameters of trained embedding tables; rows: of the largest of them; tokens: of these, those that a batch
     uses at most; how: as memory is held (an optimizer's name, "frozen", ...); optimizer: its name; stack: whose
-    efficiency factors it would have; sample_bytes: of a sample's inputs and targets, 0 where they are not held as
-    arrays; dtype: in which most of its products are computed; allocator: what answers malloc where it is trained;
-    loaded_bytes: memory of this process without the model, between a least and a most, where the model is in it;
-    forward_work: of a forward pass alone, where its layers tell it; row_by_row: what may take the place of its tables
-    and moves the rows in use alone (DEFERRED, SPARSE); uncosted: what says that a step is run in a way
-    without known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have
-    neither a gradient nor a state; by_rows: parameters whose update grows with the batch (work.graph.ModelWork);
-    fitted: whether it is of the book's workloads, to which the costs were fitted: nothing else corrects them; held:
-    bytes at the most on the way forward and back, and in the update, where it was followed (work.torch); beyond_model:
-    what these are more than the memory model makes of the work.
+    efficiency factors it would have; sample_bytes: of a sample, 0 where they are not held as arrays; dtype: of most of
+    its products; allocator: what answers malloc; loaded_bytes: memory of this process without the model, between a
+    least and a most; forward_work: of a forward pass alone, where known; row_by_row: what may take the place of its
+    tables and moves the rows in use alone (DEFERRED, SPARSE); uncosted: what says that a step is run in a way without
+    known costs, and its value; convolutions: whether most of its products are; frozen: parameters that have neither a
+    gradient nor a state; by_rows: parameters whose update grows with the batch; fitted: whether it is of the book's
+    workloads, to which the costs were fitted; held: bytes at the most on the way forward and back, and in the update,
+    where followed (work.torch); beyond_model: what these are more than the memory model makes of the work.
     """
 
     work: Work
@@ -151,61 +146,63 @@ class ModelDescription:
         optimizer = "adam" if sizes.optimizer in BY_ROW else sizes.optimizer
         about = {"allocator": point.run.allocator, "rows": rows, "row_by_row": DEFERRED, "fitted": True}
         about["convolutions"] = point.workload in ("blocks", "convnet")
-        return cls(point.work, table, tokens, sizes.how, optimizer, TENSORFLOW, **about)
+        return cls(point.work, table, tokens, sizes.how, optimizer, "2026-tensorflow", **about)
 
     @classmethod
     def from_model(cls, model: Any, batch: int, optimizer: Any = None, length: int | None = None) -> "ModelDescription":
-        """That of a Keras model; optimizer: another than the compiled one; length: what stands for an unknown dimension
-        of its inputs. Raises InputError where its work is unknown (see work.graph.work).
+        """That of a Keras model; optimizer: another than the compiled one; length: of an unknown dimension of its
+        inputs. Raises InputError where its work is unknown (work.graph.work).
         """
         import keras
 
         counted = work(model, batch, optimizer, length=length)
         chosen, backend = optimizer or model.optimizer, keras.backend.backend()
         tables, on_gpu = counted.tables, process.gpu_peak(backend) is not None
-        about = {"forward_work": counted.forward, "uncosted": _uncosted(model)}
-        about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
         # From how many rows on it pays was measured on processors alone.
         defers = not on_gpu and len({*map(id, tables)}) == len(tables)
-        about["row_by_row"] = DEFERRED if defers and all(_defers(one, chosen) for one in tables) else ""
-        about["rows"] = max((one.input_dim for one in tables), default=0)
-        name = chosen if isinstance(chosen, str) else type(chosen).__name__
-        name = "momentum" if name == "SGD" and getattr(chosen, "momentum", 0) else name.lower()
-        sizes = counted.table_parameters, counted.tokens
-        stack, sample_bytes = f"2026-{backend}", counted.batch_bytes // batch
         # A layer may load more than another: Keras' Bidirectional loads TensorFlow, if it is installed, under whatever
         # it computes with (its serialize_keras_object asks whether an object is a tf.TensorShape).
         variables = [*model.variables, *getattr(getattr(model, "optimizer", None), "variables", ())]
-        loaded = None if on_gpu else _loaded_bytes([nbytes(one) for one in variables])
-        about |= {"allocator": process.allocator(), "loaded_bytes": loaded}
+        about = {"sample_bytes": counted.batch_bytes // batch, "dtype": counted.compute_dtype}
+        about |= {"forward_work": counted.forward, "uncosted": _uncosted(model)}
+        about["rows"] = max((one.input_dim for one in tables), default=0)
+        about["row_by_row"] = DEFERRED if defers and all(_defers(one, chosen) for one in tables) else ""
         about["convolutions"] = "Conv" in max(counted.layers, key=lambda one: one.work.flops).kind
-        dtype = counted.compute_dtype
-        return cls(counted.total, *sizes, name, name, stack, sample_bytes, dtype, **about)
+        arrays = None if on_gpu else [nbytes(one) for one in variables]
+        return cls._from_counted(counted, f"2026-{backend}", chosen, arrays, **about)
 
     @classmethod
     def from_module(cls, trainer: Any, batch: int) -> "ModelDescription":
-        """That of a PyTorch module, its trainer given (torch_trainer.TorchTrainer). Raises InputError where its work
-        is not known without training it (work.torch.step_work).
-        """
+        """That of a PyTorch module, by its trainer. Raises InputError where it cannot be followed (work.torch)."""
         with own.loading():
             from traintime.predict.work import torch as torch_work  # loads torch
 
             counted = torch_work.step_work(trainer, batch)
-        optimizer = trainer.optimizer
-        name = type(optimizer).__name__.lower()
-        name = "momentum" if name == "sgd" and optimizer.defaults.get("momentum") else name
-        sizes = counted.table_parameters, counted.tokens
-        tensors = [*trainer.module.parameters(), *trainer.module.buffers()]
-        held = [0 if each.is_meta else each.nbytes for each in tensors]
-        loaded = None if trainer.backend == "torch" else _loaded_bytes(held)
-        about = {"allocator": process.allocator(), "loaded_bytes": loaded}
-        about |= {"frozen": counted.frozen, "by_rows": counted.by_rows}
+        module, optimizer = trainer.module, trainer.optimizer
+        tensors = [*module.parameters(), *module.buffers()]
+        arrays = None if trainer.backend == "torch" else [0 if each.is_meta else each.nbytes for each in tensors]
+        largest = max(module.parameters(), key=lambda each: each.nbytes)
+        about = {"dtype": str(largest.dtype).removeprefix("torch.")}
         about["row_by_row"] = "" if any(group.get("weight_decay") for group in optimizer.param_groups) else SPARSE
-        about["convolutions"] = any("Conv" in type(each).__name__ for each in trainer.module.modules())
-        largest = max(trainer.module.parameters(), key=lambda each: each.nbytes)
-        about["dtype"] = str(largest.dtype).removeprefix("torch.")
+        about["convolutions"] = any("Conv" in type(each).__name__ for each in module.modules())
         # The samples that a loop holds, this process holds already, whether they are arrays or lie in a Dataset.
-        return cls(counted.total, *sizes, name, name, trainer.stack, **about).holding(counted.held)
+        return cls._from_counted(counted, trainer.stack, optimizer, arrays, **about).holding(counted.held)
+
+    @classmethod
+    def _from_counted(
+        cls, counted: ModelWork, stack: str, optimizer: Any, arrays: list[int] | None, **about: Any
+    ) -> "ModelDescription":
+        """arrays: bytes of each that the model holds in this process, None on a GPU. What the process holds apart from
+        them is told to some degree: what drawing the largest has left is taken again by the training, and looks loaded.
+        """
+        name = (optimizer if isinstance(optimizer, str) else type(optimizer).__name__).lower()
+        velocity = getattr(optimizer, "momentum", 0) or getattr(optimizer, "defaults", {}).get("momentum")
+        name = "momentum" if name == "sgd" and velocity else name
+        if arrays is not None:
+            most = max(process.now() - sum(arrays), 1.0)
+            about["loaded_bytes"] = max(most - LEFT * max(arrays, default=0), 1.0), most
+        about |= {"allocator": process.allocator(), "frozen": counted.frozen, "by_rows": counted.by_rows}
+        return cls(counted.total, counted.table_parameters, counted.tokens, name, name, stack, **about)
 
     def holding(self, held: tuple[float, ...]) -> "ModelDescription":
         """The same where so much was followed to be held."""
@@ -222,14 +219,9 @@ class ModelDescription:
 
     @property
     def memory(self) -> MemoryModel:
-        """What its stack holds, or, where it was followed, what its work does. Raises InputError for a stack that was
-        never measured.
-        """
-        model, each = (
-            memory_model(self.stack),
-            {"stack": "", "copies": LEAST_COPIES[ADAM], "kept": 1.0, "recurrent": 1.0},
-        )
-        return replace(model, runtime=0.0, **each) if self.held else model
+        """What its stack holds, or its work as followed. Raises InputError for a stack that was never measured."""
+        model, of_work = memory_model(self.stack), {"runtime": 0.0, "kept": 1.0, "recurrent": 1.0}
+        return replace(model, stack="", copies=LEAST_COPIES[ADAM], **of_work) if self.held else model
 
     @property
     def beyond_idle(self) -> float:
@@ -258,14 +250,18 @@ def sizes(model: Any, data: Any, samples: float | None, batch: float | None) -> 
     samples = samples_of(data) if samples is None else samples
     if batch is None:
         batch = getattr(data, "batch_size", None) or getattr(getattr(data, "batch_sampler", None), "batch_size", None)
-    arrays = data is None or isinstance(data, Mapping | tuple | list) or hasattr(data, "shape")
-    if batch is None and model is not None and not is_module(model) and arrays:
+    if batch is None and model is not None and not is_module(model) and (data is None or is_arrays(data)):
         batch = KERAS_BATCH
     for name, value, whose in (("samples", samples, "an epoch"), ("batch_size", batch, "a step")):
         if value is None:
             option = f"{name}=…, --{name.replace('_', '-')}"
             raise InputError(name, None, "is not told by the data", f"Say how many samples {whose} has: {option}.")
     return samples, batch  # type: ignore[return-value]
+
+
+def is_arrays(data: Any) -> bool:
+    """Whether data are arrays, and nothing that gives batches of its own."""
+    return isinstance(data, Mapping | tuple | list) or hasattr(data, "shape")
 
 
 def is_module(model: Any) -> bool:
@@ -304,12 +300,3 @@ def _defers(layer: Any, optimizer: Any) -> bool:
         return False
     # On torch an instance's class is another; AdamW is an Adam, too.
     return type(optimizer) in {type(keras.optimizers.Adam()), Adam}
-
-
-def _loaded_bytes(tables: list[int]) -> tuple[float, float]:
-    """What this process holds apart from a model's arrays of so many bytes each, which it may train, between a least
-    and a most: its framework, and all else that is loaded. What drawing the largest array has left behind is taken
-    again by the training, and looks like a library.
-    """
-    most = max(process.now() - sum(tables), 1.0)
-    return max(most - LEFT * max(tables, default=0), 1.0), most

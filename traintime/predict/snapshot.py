@@ -15,22 +15,18 @@ TENSORS = ("torch.Tensor", "tensorflow.Variable")  # which training changes in p
 
 class Snapshot:
     """The state of what trains (a model; a module, its optimizer and loss): of each object of Keras that can be reached
-    from it (layers, optimizers, metrics, losses, seeds), of PyTorch's modules, optimizers and generators, of classes
-    that the file of the first one's class defines, and of the lists, dicts and sets between them.
-
-    An object is its attributes, and a list, dict or set its elements: a model or an optimizer that a training builds is
-    not built afterwards. Random numbers are drawn again from where they were. values: whether the numbers in variables
-    are kept as well, which needs a copy of them.
+    from it, of PyTorch's modules, optimizers and generators, of classes that the file of the first one's class defines,
+    and of the lists, dicts and sets between them. Random numbers are drawn again from where they were. values: whether
+    the numbers in variables are kept as well, which needs a copy of them.
     """
 
     def __init__(self, *trained: Any, values: bool = True) -> None:
         self._contents: list[tuple[Any, list[Any]]] = []
         self._values: list[tuple[Callable[[Any], Any], Any]] = []
         self._copies: list[tuple[Callable[[Any], Any], Any]] = []
-        seeds = _seeds_of_keras()
-        self._random = [*_random_states(), seeds]
+        self._random = _random_states()
         homes = (*HOMES, f"{type(trained[0]).__module__}.")
-        seen, left = {}, [*trained, seeds[1]]
+        seen, left = {}, [*trained, self._random[-1][1]]
         while left:
             thing = left.pop()
             if id(thing) in seen:
@@ -41,15 +37,16 @@ class Snapshot:
             elif isinstance(thing, dict):
                 self._contents.append((thing, list(thing.items())))
                 left += thing.values()
-            elif isinstance(thing, list | set):
-                self._contents.append((thing, list(thing)))
-                left += thing
-            elif isinstance(thing, tuple):
+            elif isinstance(thing, list | set | tuple):
+                self._contents += [] if isinstance(thing, tuple) else [(thing, list(thing))]
                 left += thing
             elif _is_a(thing, *TENSORS):
                 if getattr(thing, "is_leaf", False):  # of torch
                     self._values.append((functools.partial(setattr, thing, "grad"), thing.grad))
-                self._copies += [_copied(thing)] if values else []
+                if values and hasattr(thing, "detach"):  # of torch; copied into the processor's memory
+                    self._copies.append((thing.detach().copy_, thing.detach().to("cpu", copy=True)))
+                elif values:
+                    self._copies.append((thing.assign, np.array(thing)))
             elif _is_a(thing, "torch.Generator"):
                 self._values.append((thing.set_state, thing.get_state()))
             elif _is_a(thing, "keras.Variable"):
@@ -83,17 +80,6 @@ class Snapshot:
             put_back(value)
 
 
-def _seeds_of_keras() -> tuple[Callable[[Any], Any], Any]:
-    """What puts back Keras' own generator of seeds, and that generator; None where Keras is not loaded or made none."""
-    if "keras" not in sys.modules:
-        return (lambda none: None), None
-    from keras.src.backend.common import global_state
-    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
-
-    put_back = functools.partial(global_state.set_global_attribute, GLOBAL_SEED_GENERATOR)
-    return put_back, global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-
-
 def _refill(thing: Any, content: list[Any]) -> None:
     """Give a list, dict or set its elements back, by its base's methods: Keras' own kinds keep books of changes."""
     if isinstance(thing, dict):
@@ -116,19 +102,18 @@ def _is_a(thing: Any, *kinds: str) -> bool:
     return isinstance(thing, tuple(getattr(sys.modules.get(home), name, ()) for home, name in homes))
 
 
-def _copied(tensor: Any) -> tuple[Callable[[Any], Any], Any]:
-    """What puts back a tensor's numbers, and a copy of them in the processor's memory."""
-    if not hasattr(tensor, "detach"):
-        return tensor.assign, np.array(tensor)
-    return tensor.detach().copy_, tensor.detach().to("cpu", copy=True)
-
-
 def _random_states() -> list[tuple[Callable[[Any], Any], Any]]:
-    """What puts back each generator that all draw from."""
+    """What puts back each generator that all draw from, and its state; Keras' own of seeds, or None, comes last."""
     found: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
     found.append((np.random.set_state, np.random.get_state()))
     if torch := sys.modules.get("torch"):
         found.append((torch.set_rng_state, torch.get_rng_state()))
         if torch.cuda.is_initialized():
             found.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
-    return found
+    if "keras" not in sys.modules:
+        return [*found, (lambda none: None, None)]
+    from keras.src.backend.common import global_state
+    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+
+    put_back = functools.partial(global_state.set_global_attribute, GLOBAL_SEED_GENERATOR)
+    return [*found, (put_back, global_state.get_global_attribute(GLOBAL_SEED_GENERATOR))]

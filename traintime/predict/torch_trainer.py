@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, Dataset, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import Dataset, IterableDataset, RandomSampler
 
 from traintime.errors import InputError
 from traintime.explain.statistics import Array
 from traintime.predict.probe import FIRST_ALONE, Trainer, named, taken
-from traintime.predict.snapshot import Snapshot
 
 SCATTERED = 4096  # batches
 BY_STEP = "Give the loop's own step instead: estimate(step=…)."
@@ -26,12 +25,10 @@ Batch = tuple[Any, Any]  # what the module takes, and the targets; None as targe
 class TorchTrainer(Trainer):
     """A module as a plain loop trains it, in this process: zero_grad, forward, loss, backward, step.
 
-    loss: of (outputs, targets), or None where the module returns its own: a scalar, or something with a `loss`.
-    optimizer: of the module's parameters. data: (x, y), tensors or arrays (or dicts and tuples of them, which the
-    module gets as its arguments), of which batches are slices; a dict of them where the module returns its loss; or
-    anything that gives such batches, as a DataLoader does, whose batches are as large as they are. Each batch is put
-    on the module's device in the step, as loops do.
-    Raises InputError for anything else, and for what the module raises, with its words.
+    loss: of (outputs, targets), or None where the module returns its own: a scalar, or something with a `loss`. data:
+    (x, y), tensors or arrays (or dicts and tuples of them, the module's arguments), of which batches are slices; a dict
+    of them where the module returns its loss; or anything that gives such batches, as a DataLoader does. Each batch is
+    put on the module's device in the step. Raises InputError for anything else, and for what the module raises.
     """
 
     stack = "2026-torch"
@@ -60,6 +57,8 @@ class TorchTrainer(Trainer):
             remedy = "Give torch.utils.data.DataLoader(data, batch_size=32), say."
             raise InputError("data", type(data).__name__, "has samples and no batches", remedy)
         self.module, self.loss, self.optimizer, self.data = module, loss, optimizer, data
+        generators = [getattr(each, "generator", None) for each in (data, getattr(data, "sampler", None))]
+        self.of_training = module, optimizer, loss, *generators
         self.empty = any(each.is_meta for each in parameters)  # without numbers, so that it cannot be trained
         self.device = torch.device("cpu") if self.empty else parameters[0].device
         self.backend = "torch" if self.device.type == "cuda" else "cpu"
@@ -78,23 +77,17 @@ class TorchTrainer(Trainer):
 
     @property
     def own_bytes(self) -> int:
-        """Bytes of the reader's own arrays, which this process holds anyway."""
         return sum(each.nbytes for each in self._held() if not isinstance(each, np.memmap))
 
     def array_bytes(self, samples: int) -> int:
-        """Bytes of so many samples as arrays, once, and no more than are given: a loop that has more reads them as it
-        goes. On a GPU they are the host's affair.
-        """
+        """No more than are given: a loop that has more reads them as it goes. On a GPU they are the host's affair."""
         return sum(each.nbytes // len(each) * min(samples, len(each)) for each in self._held())
 
     def _held(self) -> list[Any]:
         return [] if self.own_batches or self.backend == "torch" else _leaves(self._arrays)
 
     def train(self, batch: int, steps: int, epochs: int, within_s: float = 0.0) -> Array:
-        """Seconds of each of so many epochs of so many steps, shape (epochs,), and of more within so many seconds. A
-        DataLoader is read on, so that its workers start once an epoch of the reader's and not once an epoch of these;
-        that start is not counted here.
-        """
+        """A DataLoader is read on: its workers start once an epoch of the reader's, and that is not counted here."""
         seconds, until = [], time.perf_counter() + within_s
         self.module.train()
         with self._named("a step"):
@@ -104,17 +97,15 @@ class TorchTrainer(Trainer):
                     self.optimizer.zero_grad()
                     self.loss_of(self.batch(batch)).backward()
                     self.optimizer.step()
-                self._wait()
+                getattr(torch, self.device.type).synchronize()
                 seconds.append(time.perf_counter() - start - sum(map(self._beyond_a_batch, self._starts[begun:])))
                 self.note()
         return np.array(seconds)
 
     def between_s(self) -> float:
-        """Seconds that a DataLoader takes to begin an epoch, beyond what a batch takes it."""
-        return self._beyond_a_batch(min(self._starts, default=0.0))
+        return self._beyond_a_batch(min(self._starts, default=0.0))  # what its DataLoader takes to begin one
 
     def reading(self, step_s: float) -> tuple[float, str]:
-        """Seconds that a step waited for a DataLoader's batch, and what to say of batches that differ in size."""
         sampler = getattr(self.data, "sampler", None)
         first = len(self._sizes) > 1 and self._source is self.data and not isinstance(sampler, RandomSampler)
         return float(np.mean(self._waits or [0.0])), FIRST_ALONE if first else ""
@@ -123,39 +114,24 @@ class TorchTrainer(Trainer):
         return max(seconds - float(np.median(self._waits or [0.0])), 0.0)
 
     def test_s(self, batch: int, steps: int) -> float:
-        """Seconds of a step of an evaluation: forward and loss, without gradients."""
         self.module.eval()
         with torch.no_grad(), self._named("an evaluation"):
             for _ in range(2):  # the second counts
                 start = time.perf_counter()
                 for _ in range(steps):
                     self.loss_of(self.batch(batch))
-                self._wait()
+                getattr(torch, self.device.type).synchronize()
             return (time.perf_counter() - start) / steps
 
     def save_s(self) -> float:
-        """Seconds of writing the states of the module and its optimizer to a file."""
         with self._named("a save"), tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             states = {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
             torch.save(states, Path(folder) / "checkpoint.pt")
             return time.perf_counter() - start
 
-    @contextlib.contextmanager
-    def restored(self, values: bool = True) -> Iterator[None]:
-        """The module, its optimizer and loss, and where random numbers are, are afterwards what they were before.
-
-        values: also the numbers in parameters and optimizer, for which they are copied.
-        """
-        sampler = getattr(self.data, "sampler", None)
-        generators = [getattr(each, "generator", None) for each in (self.data, sampler)]
-        before = Snapshot(self.module, self.optimizer, self.loss, *generators, values=values)
-        self.kept_bytes = before.bytes
-        try:
-            yield
-        finally:
-            self._loader = None  # ends its workers
-            before.put_back()
+    def begin_anew(self) -> None:
+        self._loader = None  # ends its workers
 
     def of_a_batch(self) -> "TorchTrainer":
         """What trains the module on as many samples as are asked for: those of one batch, again and again."""
@@ -168,7 +144,12 @@ class TorchTrainer(Trainer):
     def batch(self, samples: int) -> Batch:
         """The next batch, on the module's device: so many samples of the arrays, or the DataLoader's next."""
         if self._arrays is None:
-            batch = self._split(self._next())
+            given = self._next()
+            several = isinstance(given, tuple | list)
+            if self.loss is not None and not (several and len(given) == 2):
+                kind = f"{len(given)} parts" if several else type(given).__name__
+                raise InputError("data", type(self.data).__name__, f"gives batches of {kind}, and not (x, y)", BY_STEP)
+            batch = (given, None) if self.loss is None else tuple(given)
         else:
             batch = _mapped(lambda array: taken(array, samples, self._at), self._arrays)
             self._at += samples
@@ -183,22 +164,11 @@ class TorchTrainer(Trainer):
             outputs = self.module(*inputs) if isinstance(inputs, tuple | list) else self.module(inputs)
         if self.loss is not None:
             return self.loss(outputs, targets)
-        first = outputs[0] if isinstance(outputs, tuple) else outputs
-        if isinstance(outputs, Mapping):
-            first = outputs.get("loss")
-        found = getattr(outputs, "loss", first)
+        by_name = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs)
+        found = by_name[0] if isinstance(by_name, tuple) else by_name
         if not isinstance(found, torch.Tensor) or found.ndim:
             raise InputError("loss", None, f"is not in what {type(self.module).__name__} returns", "Give loss=….")
         return found
-
-    def _split(self, given: Any) -> Batch:
-        """A DataLoader's batch as what the module takes, and the targets."""
-        if self.loss is None:
-            return given, None
-        if isinstance(given, tuple | list) and len(given) == 2:
-            return given[0], given[1]
-        kind = f"{len(given)} parts" if isinstance(given, tuple | list) else type(given).__name__
-        raise InputError("data", type(self.data).__name__, f"gives batches of {kind}, and not (x, y)", BY_STEP)
 
     def _next(self) -> Any:
         start, times = time.perf_counter(), self._waits
@@ -219,10 +189,6 @@ class TorchTrainer(Trainer):
         without = "Give loss=…, if it returns none. " if self.loss is None else ""
         remedy = f"{without}Train one batch by yourself until that works. {BY_STEP}"
         return named("model", type(self.module).__name__, f" in {what}", remedy)
-
-    def _wait(self) -> None:
-        """Wait until what the device was given is done."""
-        getattr(torch, self.device.type).synchronize()
 
 
 def _arrays(data: Any, loss: Any) -> tuple[Any, Any] | None:
@@ -245,8 +211,8 @@ def _arrays(data: Any, loss: Any) -> tuple[Any, Any] | None:
 
 
 def _scattered(data: Any) -> Any:
-    """A DataLoader that gives batches from all over the epoch, SCATTERED at most, where it goes through its data in an
-    order of its own: sorted by length, the first ones tell little of the others.
+    """A DataLoader that gives batches from all over the epoch, SCATTERED at most, unless its order is random: sorted by
+    length, the first ones tell little of the others.
     """
     loader, number = torch.utils.data.DataLoader, 0
     with contextlib.suppress(TypeError, NotImplementedError):
@@ -256,13 +222,8 @@ def _scattered(data: Any) -> Any:
     if not plain or not number or data.batch_sampler is None or isinstance(data.sampler, RandomSampler):
         return data
     chosen = np.random.default_rng(0).choice(number, min(number, SCATTERED), replace=False)
-    wanted = set(chosen.tolist())
-    if type(data.sampler) is SequentialSampler and type(data.batch_sampler) is BatchSampler:
-        size, rows = data.batch_size, len(data.dataset)
-        found = {place: list(range(place * size, min((place + 1) * size, rows))) for place in wanted}
-    else:
-        every = enumerate(itertools.islice(data.batch_sampler, number))
-        found = {place: each for place, each in every if place in wanted}
+    wanted, every = set(chosen.tolist()), enumerate(itertools.islice(data.batch_sampler, number))
+    found = {place: each for place, each in every if place in wanted}
     same = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context")
     same += ("generator", "prefetch_factor", "persistent_workers")
     batches = [found[place] for place in chosen if place in found]

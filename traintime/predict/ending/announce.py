@@ -29,18 +29,12 @@ def refuse_unknown(asked: dict[str, Any], *functions: Callable[..., Any]) -> Non
     """Raise InputError for an argument that none of these functions has by its name."""
     parameters = [one for function in functions for one in inspect.signature(function).parameters.values()]
     known = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    for name, value in asked.items():
-        if name == "cost":
-            raise InputError("cost", value, "is an argument no more", "Leave it out: all steps count alike.")
-        if name not in known:
-            raise unknown("argument", name, sorted(known))
+    for name in [each for each in asked if each not in known]:
+        raise unknown("argument", name, sorted(known))
 
 
 def after(moment: datetime, seconds: float) -> datetime:
-    """The moment so many seconds later on the same clocks, also where these are set forward or back meanwhile.
-
-    Aware, as all that `astimezone` gives; it takes a moment without a time zone for local time.
-    """
+    """The moment so many seconds later, local time where it has no time zone, also where clocks are set meanwhile."""
     try:
         return (moment.astimezone(UTC) + timedelta(seconds=seconds)).astimezone(moment.tzinfo)
     except OverflowError:  # as good as never
@@ -55,11 +49,9 @@ def shown(moment: datetime, now: datetime, precise: bool = False) -> str:
 
 
 class Deadline:
-    """When training has to be over.
-
-    given: seconds from the start of training, a timedelta, or text such as "8h" (durations.seconds); or a datetime,
-    which is local time if it has no time zone. Raises InputError for anything else, for no time at all, and for
-    a moment that has passed.
+    """When training has to be over. given: seconds from its start, a timedelta, or text such as "8h"
+    (durations.seconds); or a datetime, local without a time zone. Raises InputError for anything else, and for the
+    past.
     """
 
     def __init__(self, given: str | float | timedelta | datetime, wall: Callable[[], datetime]) -> None:
@@ -72,10 +64,7 @@ class Deadline:
             raise InputError("deadline", str(given), "has passed", "Give a moment that is still to come.")
 
     def left(self, elapsed: float, now: datetime) -> float:
-        """Seconds until then, negative afterwards; elapsed: seconds since training began.
-
-        A moment is told by the calendar's clock alone: it goes on while a computer sleeps.
-        """
+        """Seconds until then; elapsed: since training began. A moment is told by the calendar's clock alone."""
         return self.seconds - elapsed if self.moment is None else (self.moment - now.astimezone(UTC)).total_seconds()
 
     def shown(self, now: datetime) -> str:
@@ -100,11 +89,9 @@ def rhythm(every: str | float | timedelta) -> str | float:
 
 @dataclass(frozen=True)
 class EndEstimate:
-    """When training will end, at the latest: a callback may stop it sooner.
-
-    remaining: seconds, with the interval at the level asked for; end: the moment in local time, aware; finished: share
-    of this run's steps that are done; meets: whether the deadline is met, True or False where the whole interval says
-    so, None where it is too close to call, the speed seems to change, or there is no deadline.
+    """When training will end, at the latest: a callback may stop it sooner. remaining: seconds, with their interval;
+    end: the moment in local time, aware; finished: share of this run's steps that are done; meets: whether the deadline
+    is met, None where that is too close to call, the speed seems to change, or there is none.
     """
 
     remaining: Interval
@@ -114,16 +101,14 @@ class EndEstimate:
 
 
 class Ending:
-    """The end of a training: events come from any thread, lines are said in the thread that calls `speak`.
-
-    Its arguments are those of traintime.Eta. Raises InputError for any other value.
+    """The end of a training: events come from any thread, lines are said in the thread that calls `speak`. Its
+    arguments are those of traintime.Eta. Raises InputError for any other value.
 
     The first line comes as soon as the interval's half-width is below SURE of the value, or PATIENCE_S after the first
     step was done; with a deadline as soon as the whole interval lies on one side of it, or HASTE_S after the start.
-    Then lines come when the time since the start has doubled ("doubling", and once when the second epoch begins, since
-    by then an end of an epoch was seen), with each epoch ("epoch"), or after so many seconds.
-    A deadline that will be missed is a line of its own, at once, and so are each change of that verdict (one that has
-    become too close to call is no change) and a change of speed.
+    Then lines come when the time since the start has doubled ("doubling", and once when the second epoch begins), with
+    each epoch ("epoch"), or after so many seconds. A deadline that will be missed is a line of its own, at once, and so
+    are each change of that verdict and a change of speed.
     """
 
     def __init__(
@@ -142,13 +127,9 @@ class Ending:
         if validation_steps is not None and (type(validation_steps) is not int or not 0 <= validation_steps <= LARGEST):
             remedy = "Give a whole number of 0 or more, or None where you do not know."
             raise InputError("validation_steps", validation_steps, "is no number of batches", remedy)
-        for name, function, remedy in (
-            ("say", print if say is None else say, "Give a function of a line, or None."),
-            ("clock", clock, "Give a function that gives seconds, such as time.perf_counter."),
-            ("wall", wall, "Give a function that gives the moment, such as datetime.now."),
-        ):
+        for name, function in (("say", print if say is None else say), ("clock", clock), ("wall", wall)):
             if not callable(function):
-                raise InputError(name, function, "is nothing that can be called", remedy)
+                raise InputError(name, function, "is nothing that can be called", "Give a function.")
         self._deadline = None if deadline is None else Deadline(deadline, wall)
         self._level, self._every, self._validation_steps = level, rhythm(every), validation_steps
         self.say, self.clock, self._wall = say, clock, wall

@@ -27,16 +27,15 @@ LATEST = 8  # groups of calls that are kept, so that a change is seen before its
 class BlockMeans:
     """Durations of steps in the order they came, in at most MOST blocks of equally many: memory and work are bounded.
 
-    The mean of all tells what is to come, since only means add up to totals. How sure it is does not follow from single
-    steps: neighbours are alike, and n of them are worth fewer than n. Means of long blocks are less so (the method of
-    batch means: Schmeiser 1982, Operations Research 30; Law & Kelton, Simulation Modeling and Analysis). How long is
-    long enough is not known either, so that the blocks are also put together to 8 and to 4 groups, and the widest of
-    the three t intervals holds (after Flyvbjerg & Petersen 1989, Journal of Chemical Physics 91).
+    The mean of all tells what is to come, since only means add up to totals. Neighbouring steps are alike, and n of
+    them are worth fewer than n; means of long blocks are less so (batch means: Schmeiser 1982, Operations Research 30;
+    Law & Kelton, Simulation Modeling and Analysis). How long is long enough is not known: the blocks are also put
+    together to 8 and to 4 groups, and the widest t interval holds (Flyvbjerg & Petersen 1989, Journal of Chemical
+    Physics 91).
 
-    When MOST are full, two and two become one, twice as long. The block under way does not count before it is full.
-    Where the speed changes by more than noise explains, what was before is forgotten, and `changed` holds seconds per
-    step before and after. level: of intervals, between 0 and 1. once: the first duration counts only until there is a
-    second, since it holds what is done once: to compile, make folders, fill caches.
+    When MOST are full, two and two become one. Where the speed changes by more than noise explains, what was before is
+    forgotten, and `changed` holds seconds per step before and after. level: of intervals, between 0 and 1. once: the
+    first duration counts only until there is a second, since it holds what is done once: to compile, fill caches.
     """
 
     def __init__(self, level: float, once: bool = False) -> None:
@@ -56,6 +55,11 @@ class BlockMeans:
     def __len__(self) -> int:
         """How many blocks are full."""
         return len(self._steps)
+
+    @property
+    def blocks_s(self) -> Array:
+        """Mean seconds of a step in each full block, shape (blocks,)."""
+        return np.array(self._seconds) / np.array(self._steps)
 
     def add(self, seconds: float, steps: int = 1) -> None:
         """So many steps took so many seconds."""
@@ -84,10 +88,7 @@ class BlockMeans:
             self._forget(lasted, lengths, calls[-1], self._before)
 
     def _forget(self, seconds: list[float], steps: list[int], size: int, before: Array) -> None:
-        """Keep what came after the clearest change of speed in these blocks, if there is one.
-
-        before: of blocks that came before them, as `_before` has it.
-        """
+        """Keep what came after the clearest change of speed in these blocks; before: `_powers` of those before them."""
         powers = np.cumsum(_powers(seconds, steps), axis=1)
         early = before[:, None] + powers[:, :-1]  # for each place to cut: what comes before it, and after
         late = powers[:, -1:] - powers[:, :-1]
@@ -109,22 +110,16 @@ class BlockMeans:
 
         The value is the mean of the last blocks, as many as there are steps to come (a quarter of them and 8 at the
         least), so that a machine which has become slower counts as slower. One block alone that stands out above the
-        others counts like the next one: a disturbance that came once. One that comes often is in many blocks and counts
-        in full. The interval has four parts, of which the squares are added:
-
-        - the mean of the past: the widest t interval of the three;
-        - the mean of what is to come, which has noise of its own;
-        - drift: the second half of these blocks against the first, as far as noise does not explain it. A random walk
-          goes as far again while as many steps pass; FARTHEST bounds that;
-        - what nobody has seen yet: WANDER, falling with the square root of the share of steps to come, LEAST at last.
-          No interval is narrower than that.
+        others counts like the next one: a disturbance that came once. The interval has four parts, of which the squares
+        are added: the widest t interval of the mean of the past; noise of what is to come; drift, the second half of
+        these blocks against the first as far as noise does not explain it, which a random walk repeats while as many
+        steps pass (FARTHEST bounds that); and what nobody has seen yet: WANDER, falling with the square root of the
+        share of steps to come, LEAST at last.
 
         It reaches up to the plain mean at least: a disturbance may come again as often as it came. From fewer than
         FEWEST blocks it lies within half and twice the value, and from one alone it is that.
-
-        tests/unit/test_predict_ending.py counts how many of simulated trainings are held. Fewer are where all steps so
-        far are alike and later ones are not: noise that lasts longer than what was seen, or a machine that goes on to
-        become slower by a fifth.
+        tests/unit/test_predict_ending.py counts how many of simulated trainings are held: fewer where noise lasts
+        longer than what was seen.
         """
         if steps <= 0 or not self._steps:
             return NOTHING
@@ -156,10 +151,7 @@ def _powers(seconds: list[float], steps: list[int]) -> Array:
 
 
 def _of_the_means(means: Array, size: float, steps: int, level: float) -> float:
-    """Square of the half-width that noise leaves: of the mean so far, and of the mean of the steps to come.
-
-    size: steps a block.
-    """
+    """Square of the half-width that noise leaves in the means of past and future steps; size: of a block."""
     window = len(means)
     widest = 0.0
     for groups in (window, *(number for number in COARSE if number < window)):

@@ -16,25 +16,22 @@ class Eta(keras.callbacks.Callback):
     deadline: None, seconds from the start of training, a timedelta, text such as "8h", "1h30m" or "2d 4h", or a
     datetime (local time if it has no time zone). level: share of trainings that an interval should hold. every: when
     lines come after the first one: "doubling" (of the time since the start), "epoch", or a time as for the deadline.
-    say: what is called with a line, or None; it is called in the thread that called `fit`. validation_steps: batches of
-    validation, if you want it counted before one was seen; 0 says that there is none. clock: seconds, monotonic; wall:
-    the moment. Raises InputError for any other value.
+    say: what is called with a line, or None, in the thread that called `fit`. validation_steps: batches of validation,
+    if you want it counted before one was seen; 0 says that there is none. clock: seconds, monotonic; wall: the moment.
+    Raises InputError for any other value.
 
     `estimate` is the latest word, at any moment, also from another thread. It is at the latest: EarlyStopping, say, may
-    end training sooner, and nobody knows when. The end is `on_train_end`; what `fit` does after it is not in it.
+    end training sooner. The end is `on_train_end`; what `fit` does after it is not in it.
 
-    How it is told: what is left is the remaining steps times their mean duration, and as many beginnings of epochs,
-    validations and ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.BlockMeans).
+    What is left is the remaining steps times their mean duration, and as many beginnings of epochs, validations and
+    ends of epochs (progress.Progress); each mean has an interval from blocks (blocks.BlockMeans).
 
-    When a step is done, without waiting for it (as in Keras 3.15, callback_list.py). On TensorFlow, `fit` reads each
-    batch's logs before the hooks run, and so waits for the batch, whatever the callbacks. On JAX and torch it hands the
-    logs to a thread of a pool, which reads them, so waits until that step is done (on a GPU with torch also for what
-    was queued meanwhile), and then runs the hooks; the main thread goes on to hand further steps to the device. It does
-    so only while all callbacks with a hook for the end of a batch say that they may run in such a thread: `async_safe`.
-    This one may: it keeps no logs, takes a lock of its own, and takes threads that pass each other as they come. So its
-    hook runs when a step is *done*, on every backend, and steps that were only handed over do not look short. Where a
-    model's own `train_step` returns logs that are nothing of the device, moments are those of handing over: the queue
-    is bounded, so that they agree over many steps, and what is missing comes out where Keras waits, at an epoch's end.
+    When a step is done, without waiting for it (as in Keras 3.15, callback_list.py): on TensorFlow, `fit` waits for
+    each batch before the hooks run. On JAX and torch a thread of a pool waits until the step is done and runs the
+    hooks, while the main thread queues further steps; it does so only while all callbacks with a hook for the end of
+    a batch say that they may run in such a thread: `async_safe`. This one may: it keeps no logs, takes a lock of its
+    own, and takes threads that pass each other as they come. Where a model's own `train_step` returns logs that are
+    nothing of the device, moments are those of handing over: the queue is bounded, so that they agree over many steps.
     """
 
     async_safe = True
@@ -56,11 +53,9 @@ class Eta(keras.callbacks.Callback):
     # What Keras calls in the thread of `fit`. None of it touches `self.model`, which would bring JAX's weights back.
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Start anew: the same callback may be used again."""
         self._ending.begins(self.params["epochs"], self.params.get("steps"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """An epoch begins, after all callbacks were done with the one before."""
         self._ending.tell(Progress.epoch_begins, epoch, self._ending.clock())
         self._ending.speak(begins=True)
 
@@ -84,15 +79,12 @@ class Eta(keras.callbacks.Callback):
         self._ending.tell(Progress.epoch_ends)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Nothing is left."""
         self._ending.tell(Progress.training_ends)
 
     # What Keras calls in a thread of its pool, on JAX and torch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """The step was done."""
         self._ending.step_done(batch)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """The batch of a validation was done."""
         self._ending.tell(Progress.validation_step_done, batch, self._ending.clock())

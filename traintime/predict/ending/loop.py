@@ -71,10 +71,9 @@ class TrainingLoop:
     def batches(self, batches: Iterable[Batch], steps: int | None = None) -> Iterator[Batch]:
         """The batches of the next epoch, each as it comes; of a training that goes on, those from `first_step` on.
 
-        steps: how many the whole epoch has, where `first_step` and the `len` of batches do not give it; where nobody
-        knows, the first epoch has to be over before an end can be predicted. An epoch may have another number than the
-        one before; those to come count as the last whole one. Raises InputError where all epochs are over, and for an
-        epoch without a batch.
+        steps: how many the whole epoch has, where `first_step` and the `len` of batches do not give it; else the first
+        epoch has to be over before an end can be predicted. Epochs to come count as the last whole one. Raises
+        InputError where all epochs are over, and for an epoch without a batch.
         """
         if steps is None and (length := _length(batches)) is not None:
             steps = length + self._first_step
@@ -90,10 +89,8 @@ class TrainingLoop:
             self._live.stop()
 
     def epoch(self, steps: int | None = None) -> None:
-        """The next epoch begins; the first one begins the training.
-
-        steps: how many it has, with those before `first_step`, or None where nobody knows. Raises InputError where all
-        epochs are over, and for any other value.
+        """The next epoch begins; the first one begins the training. steps: how many it has, with those before
+        `first_step`, or None. Raises InputError where all epochs are over, and for any other value.
         """
         if self._epoch >= self.epochs:
             raise InputError("epochs", self.epochs, "are over, and another begins", "Say how many there are.")

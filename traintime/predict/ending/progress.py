@@ -14,9 +14,8 @@ EVEN = 1e-6  # by which places of validations are off, in their distance
 class Progress:
     """A training under way, told of what happens in it; times are seconds on any clock that does not go back.
 
-    An epoch is its first step (with all that the beginning of an epoch takes), the further steps, a validation or
-    none, and an end (checkpoints, logs): each has its own mean. The first step of all, which compiles, was paid once
-    and is in none of them.
+    An epoch is its first step (with all that the beginning of an epoch takes), the further steps, a validation or none,
+    and an end: each has its own mean. The first step of all, which compiles, is in none of them.
 
     epochs: number of the last epoch, as `fit` counts them; steps: of an epoch, or None where an epoch has to end before
     anybody knows; start: when training began; validation_steps: if known (0: no validation); level: of intervals.
@@ -48,10 +47,8 @@ class Progress:
     # What happens
 
     def epoch_begins(self, epoch: int, time: float, steps: int | None = None, first_step: int = 0) -> None:
-        """An epoch begins, and the one before is over; numbers count from 0.
-
-        steps: how many it has, where that is known; first_step: the one that comes first where others were done before
-        training was resumed.
+        """An epoch begins, and the one before is over; numbers count from 0. steps: of it, where that is known;
+        first_step: the first that was not done before training was resumed.
         """
         if self.first_epoch is None:
             self.first_epoch = epoch
@@ -66,10 +63,8 @@ class Progress:
         self._since = time
 
     def step_done(self, batch: int, time: float) -> None:
-        """The step of this number was done, and all before it; numbers count from 0 in each epoch.
-
-        Several steps of one call have the number of the last one. Late news of a step, after that of a later one, is
-        none: threads may pass each other.
+        """The step of this number in its epoch was done, and all before it, several of one call among them. Late news
+        of an earlier step is none: threads may pass each other.
         """
         done = batch + 1
         if self.steps is not None and self.done < self.steps < done:
@@ -128,7 +123,6 @@ class Progress:
         self.over = over
 
     def training_ends(self) -> None:
-        """Nothing comes any more."""
         self.ended = True
 
     # What is left
@@ -146,22 +140,16 @@ class Progress:
 
     @property
     def finished(self) -> float:
-        """Share of this run's steps that are done; NaN where nobody knows it yet.
-
-        Steps that were done before training was resumed are not in it.
-        """
+        """Share of this run's steps, without those before it was resumed, that are done; NaN where nobody knows."""
         if self.first_epoch is None or self.steps is None:
             return math.nan if self._run else 0.0
         every = self._run + self._left()
         return self._run / every if every > 0 else 1.0
 
     def remaining(self, now: float) -> Interval | None:
-        """Seconds until training ends, if nothing stops it before; None where that is unknown yet.
-
-        It cannot before a second step was done, and before an epoch has ended whose steps nobody counted. Validation
-        before one was seen is FORWARD of as many steps of training where `validation_steps` says how many, else it is
-        not counted. The ends of epochs count from the first one that was seen. First steps of epochs are like any other
-        until one was seen besides that of the first epoch.
+        """Seconds until training ends, if nothing stops it before; None before a second step was done, or before an
+        epoch has ended whose steps nobody counted. Validation before one was seen is FORWARD of as many steps of
+        training where `validation_steps` says how many. Ends and first steps of epochs count from the first one seen.
         """
         if self.ended:
             return NOTHING

@@ -15,32 +15,44 @@ PROBED = "Ask traintime.estimate, which trains it for a moment (tier='probed')."
 
 @dataclass
 class LayerWork:
-    """The work of one layer in a step, all its calls together.
-
-    name: with the names of the models that it is in, "encoder/dense"; kind: its class; dtype: that it computes with;
-    work: with the update of its trained parameters, of a deferred table of the rows that a step reads; where no
-    gradient passes it and its weights need none, launches and products are the forward pass's alone.
+    """The work of one layer in a step, all its calls together. name: with the names of the models that it is in,
+    "encoder/dense"; kind: its class; dtype: that it computes with; work: with the update of its trained parameters;
+    where no gradient passes it and its weights need none, launches and products are the forward pass's alone.
     """
 
     name: str
     kind: str
     dtype: str
     work: Work = field(default_factory=Work)
+    calls: int = 0
+
+
+@dataclass
+class ModuleMemory:
+    """What one module holds in a training step, bytes, without the modules inside it. parameters, gradients, state (the
+    optimizer's), saved (for the backward pass, without the batch): each tensor at the first module that has it.
+    """
+
+    name: str
+    kind: str
+    calls: int = 0
+    parameters: int = 0
+    gradients: int = 0
+    state: int = 0
+    saved: int = 0
 
 
 @dataclass(frozen=True)
 class ModelWork:
     """The work of one training step of a Keras model, or of a PyTorch module (work.torch).
 
-    layers: LayerWork in the order of their first call, inputs included, or torch's ModuleMemory; total: of the model;
-    frozen: parameters that nothing trains; table_parameters: parameters in tables of embeddings whose rows the
-    optimizer all moves at each step, and of which a batch reads some, so that no deferred one counts, and none that a
-    product takes whole; tokens: of these, those that a batch
-    reads at most; by_rows: parameters whose update grows with the batch, in the rows of deferred or sparse tables that
-    it reads. Of a module alone: held: bytes at the most on the way forward and back, and in the update. Of a Keras
-    model alone: forward: the forward pass by itself; tables: those embeddings, once for each time that a step reads
-    one; batch_bytes: of a batch, its inputs as their dtypes have it, and its targets as far as the losses tell them;
-    compute_dtype: in which most operations of the products are computed.
+    layers: LayerWork in the order of their first call, inputs included, or torch's ModuleMemory; frozen: parameters
+    that nothing trains; table_parameters: in tables of embeddings whose rows the optimizer all moves at each step, and
+    of which a batch reads some, so that no deferred one counts, and none that a product takes whole; tokens: of these,
+    those that a batch reads at most; by_rows: parameters whose update grows with the batch, of deferred or sparse
+    tables. Of a module alone: held: bytes at the most on the way forward and back, and in the update. Of a Keras model
+    alone: forward: the forward pass by itself; tables: those embeddings, once for each time that a step reads one;
+    batch_bytes: inputs, and targets as far as the losses tell them; compute_dtype: of most operations of products.
     """
 
     layers: tuple[Any, ...]
@@ -62,23 +74,17 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
     batch_size: samples a step; optimizer: a Keras optimizer or its name, None for that of the compiled model; length:
     what stands for the first unknown dimension after the batch of each input that has one.
 
-    As in workloads.base.Work, and so that the workloads' own models come out as their closed forms:
-    flops and product_bytes are of matmuls alone (convolutions as products of unrolled windows), one forward,
-    one backward if the weights are trained, one backward if anything is trained before the layer; all in float32.
-    launches: one a layer or time step, once more on the way back; layers that drop, join or reshape have none (Keras'
-    groups regularization, merging, reshaping), nor have masks. TimeDistributed counts as its layer on one large batch,
-    Bidirectional as two layers.
-    activation_bytes: each layer's outputs, inputs included, in the dtype that it computes with. A view is free, and
-    so is an activation that is a layer's argument; a recurrent layer's time step keeps 18 numbers a unit (LSTM), 13
-    (GRU) or 5, its output among them. Layers that nothing trained lies before count as well.
-    parameters: all weights, once however often they are used; a deferred table without what is kept of its rows.
-    Not counted: losses, metrics, regularizers, constraints.
+    As in workloads.base.Work: flops and product_bytes are of matmuls alone (convolutions as products of unrolled
+    windows), one forward, one backward if the weights are trained, one backward if anything is trained before the
+    layer. launches: one a layer or time step, once more on the way back; layers that drop, join or reshape have none,
+    nor have masks. activation_bytes: each layer's outputs, inputs included, in the dtype that it computes with; a view
+    is free, and so is an activation that is a layer's argument; a recurrent layer's time step keeps 18 numbers a unit
+    (LSTM), 13 (GRU) or 5. parameters: all weights, once. Not counted: losses, metrics, regularizers, constraints.
 
-    Where the workloads' closed forms differ: rnn leaves out its dense layer's product, the launches of the matrix that
-    widens a factor and the activations of the token ids, the dropout and the dense layer, counts each row of the table
-    twice as an activation, counts for a frozen table the gradient that nobody needs, and counts the update of all
-    parameters as a deferred table's rows; lstm leaves out its dense layer's activation; an LSTM with a fused kernel
-    (algorithm "native") is unknown here.
+    Where the workloads' closed forms differ: rnn leaves out its dense layer's product and activations, the launches of
+    the matrix that widens a factor and the activations of the token ids and the dropout, counts each row of the table
+    twice as an activation, for a frozen table the gradient that nobody needs, and the update of all parameters as a
+    deferred table's rows; lstm leaves out its dense layer's activation.
 
     Raises InputError for a model that is not built, is no graph of known layers or trains by a train_step of its own,
     for shapes that are unknown, and without an optimizer.
@@ -104,35 +110,20 @@ def work(model: Any, batch_size: int, optimizer: Any = None, *, length: int | No
         for loss, output in zip(losses(model), outputs, strict=False)
         if loss is not None
     ]
-    return ModelWork(
-        layers=works,
-        total=sum((each.work for each in works), Work()),
-        frozen=walk.frozen,
-        table_parameters=table,
-        tokens=min(looked_up, table),
-        by_rows=walk.by_rows,
-        forward=of_forward(walk.forward),
-        tables=tuple(read),
-        batch_bytes=sum(map(layers.nbytes, inputs)) + FLOAT * sum(targets),
-        compute_dtype=largest.dtype if largest.work.flops else FLOAT32,
-    )
+    total, dtype = sum((each.work for each in works), Work()), largest.dtype if largest.work.flops else FLOAT32
+    about = {"by_rows": walk.by_rows, "forward": of_forward(walk.forward), "tables": tuple(read)}
+    about |= {"batch_bytes": sum(map(layers.nbytes, inputs)) + FLOAT * sum(targets), "compute_dtype": dtype}
+    return ModelWork(works, total, walk.frozen, table, min(looked_up, table), **about)
 
 
 def of_forward(work: Work) -> Work:
-    """The work of a forward pass from its products and launches and a step's activations, of which it writes each once:
-    a third of what a step pays for, which also reads them and their gradients.
-    """
+    """A forward pass alone: the products and launches given, a third of a step's activations, and no update."""
     kept = {name: getattr(work, name) // 3 for name in ("activation_bytes", "recurrent_bytes")}
     return replace(work, trained=0, update_flops=0, update_bytes=0, slice_bytes=0, **kept)
 
 
-# The targets
-
-
 def losses(model: Any) -> list[Any]:
-    """The loss of each output: given by the outputs' names, in their order, in their structure, or one for all; None
-    for an output without.
-    """
+    """The loss of each output, in their order; None for an output without."""
     import keras
 
     loss = getattr(model, "loss", None)
@@ -147,9 +138,6 @@ def takes_classes(loss: Any) -> bool:
     """Whether a loss takes the number of a class in the place of a number for each class."""
     text = loss if isinstance(loss, str) else getattr(loss, "__name__", "") or getattr(loss, "name", "")
     return "sparse" in (text or "").lower()
-
-
-# The graph
 
 
 def _graph(model: Any) -> Any:
@@ -193,10 +181,8 @@ def _shapes(graph: Any, batch_size: int, length: int | None) -> list[tuple[int, 
         if None in rest and length is not None:
             rest[rest.index(None)] = length
         if None in rest:
-            remedy = "Say how long samples are: length=…."
-            if length is not None:
-                remedy = "Give keras.Input its sizes: length stands for the first unknown one alone."
-            shape = str(tuple(tensor.shape))
+            alone = "Give keras.Input its sizes: length stands for the first unknown one alone."
+            remedy, shape = alone if length else "Say how long samples are: length=….", str(tuple(tensor.shape))
             raise InputError(f"input {tensor.name}", shape, "has a dimension that is unknown", remedy)
         found.append((batch_size, *rest))
     return found
@@ -210,14 +196,8 @@ def refuse_other_batch(inputs: Iterable[Any], batch_size: int) -> None:
             raise InputError("batch_size", batch_size, f"is not the {declared} that input {tensor.name} has", remedy)
 
 
-# The walk
-
-
 class _Walk:
-    """Goes through a graph in the order in which it is computed, with the shapes of a batch.
-
-    trained: ids of the variables that the optimizer moves; update: its update of one. works: by the layers' ids.
-    """
+    """Goes through a graph in the order of computing. trained: ids of variables; works: by the layers' ids."""
 
     def __init__(self, trained: set[int], update: Update) -> None:
         import keras
@@ -240,7 +220,7 @@ class _Walk:
         """A tensor for an input of the whole model."""
         tensor, layer = self.keras.KerasTensor(shape, dtype=place.dtype), place._keras_history.operation
         work = Work(activation_bytes=layers.nbytes(tensor))
-        self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, work)
+        self.works[id(layer)] = LayerWork(layer.name, "InputLayer", place.dtype, work, 1)
         self.forward += work
         return tensor
 
@@ -291,7 +271,7 @@ class _Walk:
         self.forward += replace(alone, launches=launches)
         dtype = getattr(operation, "compute_dtype", None) or outputs[0].dtype
         layer = self.works.setdefault(id(operation), LayerWork(full, type(operation).__name__, dtype))
-        layer.work += replace(cost, launches=launches * (2 if needed else 1))
+        layer.work, layer.calls = layer.work + replace(cost, launches=launches * (2 if needed else 1)), layer.calls + 1
         parameters, trained = self._first(weights)
         if layers.home(operation).__module__.startswith("traintime."):  # writes the rows that a batch reads, each once
             width, before = operation.output_dim, layer.work.trained

@@ -16,10 +16,8 @@ from traintime.workloads.base import Work, matmul, product
 
 @dataclass(frozen=True)
 class Call:
-    """A layer at one place of the graph.
-
-    given: the arguments of the layer's `call` by name, tensors with their shapes, the batch's size included; outputs:
-    tensors; needs: whether a step needs the gradient of a tensor or a weight, or of any in a nest of them.
+    """A layer at one place of the graph. given: the arguments of its `call` by name, tensors with the batch's size;
+    needs: whether a step needs the gradient of a tensor or a weight, or of any in a nest of them.
     """
 
     layer: Any
@@ -92,8 +90,8 @@ def multiplied(call: Call, transposed: bool = False, depthwise: bool = False) ->
     """Each number of a kernel multiplies once at each place of what comes out, or of a transposed one's inputs.
 
     Dense: (places × I) by (I × U). A convolution: (places × window C) by (window C × F), the windows unrolled; with G
-    groups as many products of a G-th of the maps on either side. Depthwise: for each map that it reads, (places ×
-    window) by (window × multiplier). Transposed: (places × C) by (C × window F), a convolution's gradient as a layer.
+    groups G products of a G-th of the maps. Depthwise: for each map, (places × window) by (window × multiplier).
+    Transposed: (places × C) by (C × window F), a convolution's gradient as a layer.
     """
     layer = call.layer
     maps = math.prod(layer.kernel.shape[-2:]) if depthwise else layer.kernel.shape[-1]
@@ -113,9 +111,7 @@ def separable(call: Call) -> Work:
 
 
 def _at_places(call: Call, kernel: Any, places: int, maps: int, needed: bool, groups: int = 1) -> Work:
-    """maps: numbers at each place on the side of the kernel's last axis; needed: whether a step needs the gradient of
-    what comes in.
-    """
+    """maps: numbers at a place on the side of the kernel's last axis; needed: whether the input's gradient is."""
     numbers = places * (groups * math.prod(kernel.shape[:-1]) + maps) + size(kernel)
     return product(places * size(kernel), numbers, needed + call.needs(kernel))
 
@@ -157,12 +153,11 @@ def cells(layer: Any) -> list[Any]:
 
 
 def recurrent(call: Call) -> Work:
-    """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U).
-
-    The states are multiplied one position after the other, each cell's in turn. A GRU that resets before it multiplies
-    has two products of a state, of 2 U and U columns. A time step keeps four arrays of its gates, and its states.
-    Slices: the inputs' product, once for each time step that reads it, in Keras' own loops (keras pull request 22470):
-    those of its backend, which it takes for an LSTM or a GRU with nothing masked or dropped in it.
+    """G gates (LSTM 4, GRU 3, simple 1): inputs (positions × I) by (I × G U) at once, states (batch × U) by (U × G U),
+    one position after the other. A GRU that resets before it multiplies has two products of a state, of 2 U and U
+    columns. A time step keeps four arrays of its gates, and its states. Slices: the inputs' product, once for each time
+    step that reads it, in the loops of Keras' backend (keras pull request 22470), which an LSTM or a GRU has with
+    nothing masked or dropped in it.
     """
     layer, (batch, length) = call.layer, call.inputs.shape[:2]
     masked = call.given.get("mask") is not None or getattr(call.inputs, "_keras_mask", None) is not None
@@ -183,16 +178,12 @@ def recurrent(call: Call) -> Work:
     return work
 
 
-# Attention
-
-
 def attention(call: Call) -> Work:
     """Projections of query, key and value, scores, what they weigh, projection of that; Vaswani et al. 2017.
 
-    Scores: (queries × D) by (D × keys) a head, weighed: (queries × keys) by (keys × D). With fewer heads of keys and
-    values (Ainslie et al. 2023) those are repeated for the queries' heads. The scores are kept before and after the
-    softmax, and once more where some are dropped: a fused kernel keeps fewer. Operations: the four projections, the
-    scores, the softmax, what is weighed; one more with a gate.
+    Scores: (queries × D) by (D × keys) a head, weighed: (queries × keys) by (keys × D). Fewer heads of keys and values
+    (Ainslie et al. 2023) are repeated for the queries'. The scores are kept before and after the softmax, and once more
+    where some are dropped. Operations: four projections, scores, softmax, what is weighed; one more with a gate.
     """
     layer, given = call.layer, call.given
     query, value = given["query"], given["value"]
@@ -221,10 +212,7 @@ def attention(call: Call) -> Work:
 
 
 def _projected(call: Call, tensor: Any, part: Any, repeats: int = 1) -> tuple[Work, int, bool]:
-    """(positions × I) by (I × heads D): work, numbers that come out and are repeated, whether their gradient is needed.
-
-    part: the layer inside that projects.
-    """
+    """(positions × I) by (I × heads D) of an inner layer: work, numbers repeated, whether their gradient is needed."""
     kernel, inner = part.kernel, tensor.shape[-1]
     rows, columns = size(tensor) // inner, size(kernel) // inner
     work = matmul(rows, inner, columns, call.needs(tensor) + call.needs(kernel))
@@ -274,9 +262,6 @@ OPERATIONS: dict[str, Rule] = (
     | _each(applied, "Sum Mean Max Min Amax Amin Prod Var Std Any All Argmax Argmin Logsumexp Norm Normalize Cumsum")
     | {"Matmul": dot, "Einsum": einsum}
 )
-
-# Which operations there are rules for: those of Keras, and subclasses that compute nothing else. What a class is, its
-# name and its module tell.
 
 # What a user's subclass may define without computing anything else than Keras' layer does.
 HARMLESS = {"build", "get_config", "from_config", "compute_output_shape", "compute_output_spec"}

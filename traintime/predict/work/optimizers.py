@@ -51,12 +51,9 @@ NAMED = USUAL | {"adamw": Update(2, ADAM + DECAY), "momentum": UPDATES["momentum
 
 
 def of(optimizer: Any) -> Update:
-    """The update of a Keras optimizer, or of a name.
-
-    An optimizer that is not in USUAL is asked for the variables that it makes for one small matrix; its operations are
-    then taken to be 2, and 5 for each number of optimizer state, as Adam has. A loss scale reads the gradients once
-    more, to find those that overflowed. Raises InputError for a name that is not known and for what is no Keras
-    optimizer.
+    """The update of a Keras optimizer, or of a name. One that is not in USUAL is asked for the variables that it makes
+    for a small matrix; its operations are taken to be 2, and 5 for each number of optimizer state, as Adam has. Raises
+    InputError for a name that is not known and for what is no Keras optimizer.
     """
     if isinstance(optimizer, str):
         if optimizer.lower() not in NAMED:

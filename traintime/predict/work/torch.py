@@ -1,11 +1,10 @@
 """The work of one training step of a PyTorch module, and the memory that each of its modules holds, without a step.
 
-A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: nothing
-is computed, and a model that does not fit into this machine, or is on the device meta, can be asked about. Where its
-way depends on numbers (Hugging Face's BERT asks whether its mask is all ones), a forward pass of two samples says which
-way it goes. Products are counted by torch's own table of formulas (torch.utils.flop_counter), what is saved for the
-backward pass by its saved-tensor hooks, and what is held at the most by when each tensor comes and goes, those of the
-optimizer's update among them.
+A batch of the right size goes forward and back through torch's fake tensors, which have shapes and no numbers: a model
+that does not fit into this machine, or is on the device meta, can be asked about. Where its way depends on numbers
+(Hugging Face's BERT asks whether its mask is all ones), a forward pass of two samples says which way it goes. Products
+are counted by torch.utils.flop_counter, what is saved for the backward pass by saved-tensor hooks, and what is held at
+the most by when each tensor comes and goes, those of the optimizer's update among them.
 """
 
 import contextlib
@@ -16,10 +15,8 @@ import warnings
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -32,7 +29,7 @@ from traintime.errors import InputError
 from traintime.predict.probe import words
 from traintime.predict.torch_trainer import TorchTrainer
 from traintime.predict.work import optimizers
-from traintime.predict.work.graph import PROBED, ModelWork
+from traintime.predict.work.graph import PROBED, ModelWork, ModuleMemory
 from traintime.workloads.base import FLOAT, Work
 
 WHOLE = "the module itself"
@@ -42,29 +39,9 @@ GAPS, BEGIN = 1.3, 2e7
 TABLES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
-@dataclass
-class ModuleMemory:
-    """What one module holds in a training step, bytes, without the modules inside it.
-
-    kind: its class; calls: times that a step computes it; parameters, gradients, state (the optimizer's): its own, each
-    counted at the first module that has it; saved: what it saves for the backward pass, each tensor counted at the
-    first module that keeps it, the batch apart.
-    """
-
-    name: str
-    kind: str
-    calls: int = 0
-    parameters: int = 0
-    gradients: int = 0
-    state: int = 0
-    saved: int = 0
-
-
 def step_work(trainer: TorchTrainer, samples: int) -> ModelWork:
-    """One training step with so many samples (a DataLoader's batch is as large as it is).
-
-    Raises InputError where the module cannot be followed without numbers: shapes depend on them, or an operation of its
-    has no shape rule.
+    """One training step with so many samples (a DataLoader's batch is as large as it is). Raises InputError where the
+    module cannot be followed without numbers.
     """
     try:
         try:
@@ -80,9 +57,7 @@ def step_work(trainer: TorchTrainer, samples: int) -> ModelWork:
 
 
 def _asked(trainer: TorchTrainer) -> list[Any]:
-    """Answers to what the module asks of its numbers in a forward pass, in order: those of two samples, because batch
-    normalisation refuses one, or of a DataLoader's batch.
-    """
+    """What the module asks of its numbers in a forward pass of a DataLoader's batch, or of two samples (batch norm)."""
     buffers = {name: each.clone() for name, each in trainer.module.named_buffers()}
     with trainer.restored(values=False), _uncompiled(), _Products() as asked:
         _called(trainer, buffers, lambda: trainer.loss_of(trainer.batch(2)))
@@ -94,10 +69,19 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> ModelW
     memory, products = _Memory(trainer.module), _Products(answers)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     named = {**dict(trainer.module.named_parameters()), **dict(trainer.module.named_buffers())}
-    with mode:
-        state = {name: _faked(mode, each) for name, each in named.items()}
+    with mode:  # what is on the device meta as it will be on a processor
+        state = {name: torch.empty_like(each, device="cpu") for name, each in named.items() if each.is_meta}
+        state = {name: each.requires_grad_(named[name].requires_grad) for name, each in state.items()}
+        state |= {name: mode.from_tensor(each) for name, each in named.items() if not each.is_meta}
     with trainer.restored(values=False):
-        batch = _without_numbers(mode, trainer, samples)
+        batch = trainer.batch(1)
+
+        def blank(each: torch.Tensor) -> torch.Tensor:  # of so many samples, or as large as a DataLoader's is
+            shape = each.shape if trainer.own_batches else (samples, *each.shape[1:])
+            return torch.empty(shape, dtype=each.dtype, device=each.device)
+
+        with mode:
+            batch = tree_map_only(torch.Tensor, blank, batch)
         memory.known |= {_storage(each) for each in [*state.values(), *_tensors(batch)]}
         products.hold([*state.values(), *_tensors(batch)])
         begun = products.live
@@ -121,17 +105,8 @@ def _followed(trainer: TorchTrainer, samples: int, answers: list[Any]) -> ModelW
     return _summed(trainer, memory, products, batch, tuple(BEGIN + each for each in (back, products.peak)))
 
 
-def _faked(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-    """A parameter or a buffer without its numbers; of one on the device meta, as it will be on a processor."""
-    if not tensor.is_meta:
-        return mode.from_tensor(tensor)
-    return torch.empty_like(tensor, device="cpu", requires_grad=tensor.requires_grad)
-
-
 def _update(optimizer: torch.optim.Optimizer, instead: dict[int, torch.Tensor]) -> torch.optim.Optimizer:
-    """An optimizer like this one after its first update, which makes its state, with these tensors in their places; of
-    one that cannot be followed without numbers, the state alone.
-    """
+    """The optimizer after a first update of these tensors, which makes its state; that alone if it asks for numbers."""
     one = copy.copy(optimizer)
     groups = [[instead[id(each)] for each in group["params"] if id(each) in instead] for group in one.param_groups]
     one.param_groups = [{**group, "params": its} for group, its in zip(one.param_groups, groups, strict=True)]
@@ -144,22 +119,12 @@ def _update(optimizer: torch.optim.Optimizer, instead: dict[int, torch.Tensor]) 
     return one
 
 
-class _Whole(torch.nn.Module):
-    """A module, and a call in which others' tensors stand in its parameters' places."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, call: Callable[[], Any]) -> Any:
-        return call()
-
-
 def _called(trainer: TorchTrainer, state: dict[str, torch.Tensor], call: Callable[[], Any]) -> Any:
     """What is called while the module trains with these tensors in the place of its own of those names."""
     trainer.module.train()
-    instead = {f"module.{name}": each for name, each in state.items()}
-    return torch.func.functional_call(_Whole(trainer.module), instead, (call,))
+    whole = torch.nn.Module()
+    whole.module, whole.forward = trainer.module, call
+    return torch.func.functional_call(whole, {f"module.{name}": each for name, each in state.items()}, ())
 
 
 @contextlib.contextmanager
@@ -216,8 +181,7 @@ class _Products(TorchDispatchMode):
     """Counts the matmuls that torch is asked for: operations, and the bytes of factors and results; and the bytes that
     tensors take, now (live) and at the most (peak).
 
-    given: answers, in order, to what is asked of numbers: `if` and `.item()` of a tensor, and whether two are equal.
-    What it answers beyond them is kept.
+    given: answers, in order, to what is asked of numbers: `if`, `.item()`, torch.equal. What is asked beyond is kept.
     """
 
     def __init__(self, given: Iterable[Any] = ()) -> None:
@@ -262,10 +226,7 @@ class _Products(TorchDispatchMode):
 
 
 def _of_recurrent(args: Any) -> int:
-    """Forward products of a recurrent layer in one call: each token by each matrix of weights, 2 operations a number.
-
-    args: the inputs, then the weights: two matrices, or a list with vectors among them.
-    """
+    """Forward products of a recurrent layer in one call. args: inputs, then two matrices, or a list with vectors."""
     inputs = args[0]
     numbers = sum(each.numel() for each in _tensors(args[1:3]) if each.ndim == 2)
     return 2 * math.prod(inputs.shape[:-1]) * numbers
@@ -300,11 +261,9 @@ class _Memory:
         self._kept: list[torch.Tensor] = []  # so that no storage is freed and its address taken by another
 
     def begins(self, module: Any, given: Any) -> None:
-        """Note a module that begins."""
         self._stack.append(self._names.get(id(module), self._stack[-1]))
 
     def ends(self, module: Any, given: Any, outputs: Any) -> None:
-        """Note a module that ends."""
         self._stack.pop()
         name = self._names.get(id(module))
         if name is None:
@@ -321,7 +280,6 @@ class _Memory:
             self.rows[name] += read
 
     def saves(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Note a tensor that is saved for the backward pass."""
         storage = _storage(tensor)
         if storage not in self.known:
             self.known.add(storage)
@@ -331,9 +289,7 @@ class _Memory:
 
 
 def _kept_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
-    """Bytes that the time steps of a recurrent layer keep at the least: gates and states of each token; what a layer in
-    one call keeps for itself, torch's fake tensors do not tell.
-    """
+    """Bytes of gates and states of each token at the least, which torch's fake tensors do not tell."""
     of_unit = {"LSTM": 4 + 2, "GRU": 4 + 1}.get(module.mode, 1 + 1)  # gates, and states
     ways = module.num_layers * (2 if module.bidirectional else 1)
     return math.prod(inputs.shape[:-1]) * ways * of_unit * module.hidden_size * inputs.element_size()
@@ -344,51 +300,6 @@ def _tensors(thing: Any) -> list[torch.Tensor]:
     return [each for each in tree_leaves(thing) if isinstance(each, torch.Tensor) and each.layout == torch.strided]
 
 
-def _without_numbers(mode: FakeTensorMode, trainer: TorchTrainer, samples: int) -> Any:
-    """A batch without its numbers, of so many samples, or as large as a DataLoader's is."""
-
-    def faked(each: torch.Tensor) -> torch.Tensor:
-        with mode:
-            shape = each.shape if trainer.own_batches else (samples, *each.shape[1:])
-            return torch.empty(shape, dtype=each.dtype, device=each.device)
-
-    return tree_map_only(torch.Tensor, faked, trainer.batch(1))
-
-
 def _storage(tensor: torch.Tensor) -> int:
     """What tells one tensor's memory from another's."""
     return tensor.untyped_storage()._cdata
-
-
-def module_memory(
-    module: torch.nn.Module,
-    *,
-    optimizer: torch.optim.Optimizer,
-    data: Any,
-    loss: Any = None,
-    batch_size: int = 32,
-    depth: int | None = None,
-) -> pd.DataFrame:
-    """What each module of a PyTorch model holds in a training step, bytes: a row a module, in the order of the model.
-
-    Columns: kind (its class), calls (of a step), parameters, gradients, state (the optimizer's), saved (activations
-    that the backward pass needs), total; each number counted once. Nothing is computed, so that a batch may be asked
-    about which does not fit; but a forward pass of two samples, where the module's way depends on its numbers.
-    optimizer, data, loss: as `traintime.estimate` takes them; batch_size: samples a step, of arrays; depth: modules
-    that lie deeper count for the one at this depth ("encoder.layers" is at 2), None for each module by itself. Not
-    counted: what operations need for a moment, and the framework itself.
-    Raises InputError as `estimate` does, and where the module cannot be followed without numbers.
-    """
-    for name, given in (("batch_size", batch_size), ("depth", depth)):
-        if given is not None and (type(given) is not int or given < 1):
-            raise InputError(name, given, "is refused", "Give a whole number of 1 or more.")
-    if not isinstance(module, torch.nn.Module):
-        raise InputError("module", type(module).__name__, "is no PyTorch module", "Give a torch.nn.Module.")
-    rows = step_work(TorchTrainer(module, loss, optimizer, data), batch_size).layers
-    table = pd.DataFrame(map(vars, rows)).set_index("name")
-    table["total"] = table[["parameters", "gradients", "state", "saved"]].sum(axis=1)
-    if depth is not None:
-        above = [".".join(name.split(".")[:depth]) for name in table.index]
-        sums = table.drop(columns=["kind", "calls"]).groupby(above, sort=False).sum()
-        table = table[["kind", "calls"]].loc[sums.index].join(sums)
-    return table[table["total"] > 0]
