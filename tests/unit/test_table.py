@@ -55,9 +55,6 @@ def test_the_table_says_what_it_said_before_the_package_got_its_floors():
             np.testing.assert_allclose(now.astype(float), then, rtol=6e-9, err_msg=column)
 
 
-# A row
-
-
 def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add):
     row = add()
     assert (row.machine, row.stack, row.key, row.vocabulary) == ("some-machine", "numpy", POINT.key, 11)
@@ -76,9 +73,6 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, status):
     for column in ("step_s", "median_s", "min_s", "first_s", "peak_bytes", "steps"):
         assert math.isnan(failed[column]), column
     assert failed.vocabulary == 11
-
-
-# The framework's own loop
 
 
 def fit_loops(step_ns, start_ns):
