@@ -114,8 +114,9 @@ def test_a_folder_of_the_readers_own_is_a_machine(tmp_path, monkeypatch):
     np.testing.assert_allclose(sure[0]["value"], sure[1]["value"], rtol=1e-5)
 
 
-def test_steps_are_geometric_means_of_medians_or_arithmetic_ones_of_means():
-    found = made((8, 1, 1.0), (8, 2, 4.0), (32, 1, 3.0))
+def test_steps_are_geometric_means_of_medians_or_arithmetic_ones_of_means(known):
+    found = known(made((8, 1, 1.0), (8, 2, 4.0), (32, 1, 3.0)))
+    assert interval(found, "batch", lambda t: t[32] / t[8])["value"].to_dict() == pytest.approx({"numpy": 1.5})
     assert steps(found, "batch").loc["numpy"].to_dict() == pytest.approx({8: 2, 32: 3})
     assert steps(found, "batch", "step_s").loc["numpy"].to_dict() == pytest.approx({8: 5, 32: 6})
 
