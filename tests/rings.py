@@ -26,7 +26,6 @@ PARTS = {
 }
 RINGS = [PUSH, *PARTS, ALL]
 COUNTED = pytest.StashKey[Counter[str]]()  # tests of each ring, as they were collected
-USUAL_MINUTES = {PUSH: "7 to 18", "2017": "12", "2020": "21", "torch": "6", "readers": "17", ALL: "60"}
 
 
 def rings_of(name: str, stacks: Iterable[str], is_rest: bool) -> list[str]:

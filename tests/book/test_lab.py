@@ -1,8 +1,4 @@
-"""A reader's notebook in JupyterLab, opened and run in a real browser.
-
-Every chapter runs on Colab's versions in tests/colab. These alone protect what JupyterLab itself makes of a reader's
-notebook: one that times a few steps, one that starts workers, and one whose last cell draws while a training runs.
-"""
+"""A reader's notebook in JupyterLab, in a real browser: what JupyterLab itself makes of it (versions: tests/colab)."""
 
 import contextlib
 import json
@@ -39,7 +35,7 @@ def lab(html, tmp_path):
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
-    for _ in range(120):
+    for _ in range(600):
         try:
             urllib.request.urlopen(f"{address}/api?token={TOKEN}", timeout=1).close()
             break
@@ -48,7 +44,7 @@ def lab(html, tmp_path):
             time.sleep(0.5)
     yield address
     server.terminate()
-    server.wait(20)
+    server.wait(120)
     for path, content in before.items():
         path.write_bytes(content)
 
@@ -58,12 +54,12 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, c
     path = paths.READER / f"{chapter}.ipynb"
     page = browser.new_page(viewport={"width": 1280, "height": 2400})
     page.goto(f"{lab}/lab/tree/{chapter}.ipynb?token={TOKEN}&reset")
-    page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=90_000)
+    page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1", timeout=300_000)
     # What is asked of a kernel that has not started is lost.
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=90_000)
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=300_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
-    deadline = time.monotonic() + 400
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         page.wait_for_timeout(2000)
         page.keyboard.press("Control+s")
@@ -71,13 +67,14 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, c
             cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
             if all(cell.execution_count for cell in cells):
                 break
-    seen = []
-    page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
-    page.wait_for_timeout(500)
-    for _ in range(60):
-        seen.append(page.locator(".jp-Notebook").first.inner_text())
-        page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")
-        page.wait_for_timeout(100)
+    seen = ""
+    for pause_ms in (100, 1000):  # what is scrolled into sight is drawn when there is time
+        if "Take away" not in seen:
+            page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollTo(0, 0)")
+            for _ in range(60):
+                page.wait_for_timeout(pause_ms)
+                seen += page.locator(".jp-Notebook").first.inner_text() + "\n"
+                page.locator(".jp-WindowedPanel-outer").first.evaluate("e => e.scrollBy(0, 1500)")
     page.close()
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -85,5 +82,5 @@ def test_a_chapter_runs_from_top_to_bottom_and_shows_no_raw_role(lab, browser, c
     outputs = [output for cell in code for output in cell.outputs]
     assert [output for output in outputs if output.output_type == "error"] == []
     assert sum("image/svg+xml" in output.get("data", {}) for output in outputs) >= (3 if chapter == QUICK else 1)
-    assert not RAW.search("\n".join(seen))
-    assert "Take away" in "\n".join(seen)
+    assert not RAW.search(seen)
+    assert "Take away" in seen

@@ -6,12 +6,10 @@ import re
 
 import nbformat
 import pytest
-import yaml
 
 from traintime import paths
 from traintime.book import appendix, contents, execute, markup, numbers, verdicts
 from traintime.book.verdicts import NOT_MEASURED
-from traintime.measuring import sweep
 
 CHAPTERS = list(contents.chapters())
 
@@ -23,14 +21,8 @@ def test_every_notebook_is_in_the_contents():
 def sources(chapter, kind):
     """Tags and source of the chapter's cells of a kind."""
     cells = json.loads(contents.chapters()[chapter].read_text())["cells"]
-    return [
-        (set(cell["metadata"].get("tags", [])), "".join(cell["source"])) for cell in cells if cell["cell_type"] == kind
-    ]
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapters_title_has_its_number(chapter):
-    assert sources(chapter, "markdown")[0][1].startswith(f"# {int(chapter[:2])}. ")
+    chosen = [cell for cell in cells if cell["cell_type"] == kind]
+    return [(set(cell["metadata"].get("tags", [])), "".join(cell["source"])) for cell in chosen]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -69,18 +61,19 @@ def test_a_chapter_is_read_in_about_ten_minutes(chapter):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapter_has_its_boxes_and_exercises_with_solutions(chapter):
-    text = "\n".join(source for _, source in sources(chapter, "markdown"))
+def test_a_chapter_has_its_parts(chapter):
+    """A title with its number, a box, exercises with solutions, claims, and a comment with a unit at each parameter;
+    and it asserts nothing that a machine measured.
+    """
+    text, code = "\n".join(source for _, source in sources(chapter, "markdown")), sources(chapter, "code")
+    assert text.startswith(f"# {int(chapter[:2])}. ")
     assert text.count(":::{admonition} Take away") == 1
-    assert sum("hide-cell" in tags for tags, _ in sources(chapter, "code")) + text.count(":::{dropdown} ") >= 3
-    assert sum(f'page.evidence("{chapter[3:]}")' in source for _, source in sources(chapter, "code")) == 1
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_each_parameter_has_a_comment_with_its_unit(chapter):
-    (source,) = [source for tags, source in sources(chapter, "code") if "parameters" in tags]
-    for line in source.splitlines():
+    assert sum("hide-cell" in tags for tags, _ in code) + text.count(":::{dropdown} ") >= 3
+    assert sum(f'page.evidence("{chapter[3:]}")' in source for _, source in code) == 1
+    (parameters,) = [source for tags, source in code if "parameters" in tags]
+    for line in parameters.splitlines():
         assert "  # " in line and ", " in line.split("  # ")[1], line
+    assert [source for _, source in code if re.search(r"^assert\b", source, flags=re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
@@ -89,25 +82,16 @@ def test_the_profiles_name_only_declared_parameters(chapter, profile):
     execute.parameters(profile, chapter)  # refuses another name
 
 
-@pytest.mark.parametrize("profile", sorted(path.stem for path in paths.PROFILES.glob("*.yaml")))
-def test_the_sweeps_of_every_profile_are_well_formed(profile):
-    assert sweep.plans(profile) or "sweeps" not in yaml.safe_load((paths.PROFILES / f"{profile}.yaml").read_text())
-
-
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_the_chapter_ran_to_its_end_under_quick(chapter, executed):
-    notebook = json.loads((executed / f"{chapter}.ipynb").read_text())
+def test_the_chapter_ran_to_its_end_and_left_no_path_of_this_machine(chapter, executed):
+    text = (executed / f"{chapter}.ipynb").read_text()
+    assert [line for line in text.splitlines() if str(paths.ROOT) in line] == []
+    notebook = json.loads(text)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(cell["execution_count"] for cell in code)
     outputs = [output for cell in code for output in cell["outputs"]]
     assert not [output for output in outputs if output["output_type"] == "error"]
     assert not [output["text"] for output in outputs if output.get("name") == "stderr"], "a warning on the page"
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_run_leaves_no_path_of_this_machine_in_the_page(chapter, executed):
-    lines = (executed / f"{chapter}.ipynb").read_text().splitlines()
-    assert [line for line in lines if str(paths.ROOT) in line] == []
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -119,12 +103,6 @@ def test_every_number_of_the_text_was_measured(chapter, executed):
     source = nbformat.read(contents.chapters()[chapter], as_version=4)
     assert set(numbers.named(source)) == set(given)
     assert not numbers.named(numbers.page(source, ran)), "each is filled in"
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_chapter_asserts_what_a_machine_measured(chapter):
-    code = [line for _, source in sources(chapter, "code") for line in source.splitlines()]
-    assert not [line for line in code if line.startswith("assert")]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

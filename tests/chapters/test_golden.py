@@ -54,9 +54,8 @@ def _is_live(source: str, live: set[str]) -> bool:
     symbols = [one for table in tables for one in table.get_symbols()]
     read = {one.get_name() for one in symbols if one.is_referenced() and one.is_global()}
     given = {one.get_name() for one in tables[0].get_symbols() if one.is_assigned()}
-    changes = [
-        _names(one.value) & _names(*one.targets) for one in ast.parse(source).body if isinstance(one, ast.Assign)
-    ]
+    assigned = [one for one in ast.parse(source).body if isinstance(one, ast.Assign)]
+    changes = [_names(one.value) & _names(*one.targets) for one in assigned]
     return bool(LIVE.search(source) or (read - given).union(*changes) & live)
 
 

@@ -113,9 +113,7 @@ class Cluster:
         (folder / "state").mkdir()
 
     def run(self, *command: str, check: bool = True) -> str:
-        done = subprocess.run(
-            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout if check else done.stderr
 
@@ -154,10 +152,8 @@ class Cluster:
         return said.strip().partition(";")[0]
 
     def state(self, job: str) -> str:
-        states = {
-            line.split("=")[1] for line in self.run("scontrol", "show", "job", job).split() if "JobState=" in line
-        }
-        return " ".join(sorted(states))
+        said = self.run("scontrol", "show", "job", job).split()
+        return " ".join(sorted({word.split("=")[1] for word in said if "JobState=" in word}))
 
     def ended(self, job: str) -> str:
         """The state in which it ended, once it has."""

@@ -1,9 +1,27 @@
-"""Measurements that nobody made: rows as store.table gives them, and models that the predictor's bench tried."""
+"""Measurements that nobody made: rows as store.table gives them, models that the predictor's bench tried, a machine."""
 
 from typing import Any
 
+from traintime import paths
+from traintime.measuring import allocators, machine, measure, stacks
 from traintime.point import Point
 from traintime.predict import record
+from traintime.store import records
+
+MACHINE = "some-machine"
+RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
+
+
+def quiet_machine(patch, folder, missing=()) -> None:
+    """A machine that has every other stack and 8 GiB, that nobody measures; its files need not outlive a blackout."""
+    patch.setattr(records.os, "fsync", lambda file: None)
+    patch.setattr(paths, "STACKS", folder / "stacks")
+    patch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
+    patch.setattr(allocators, "present", lambda name: name not in missing)
+    patch.setattr(machine, "this", lambda *_: MACHINE)
+    patch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
+    patch.setattr(machine, "free_memory", lambda device: 2**33)
+    patch.setattr(measure, "default_threads", lambda: 2)
 
 
 def row(stack: str, point: Point, number: int, seconds: float, **more: Any) -> dict[str, Any]:

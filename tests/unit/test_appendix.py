@@ -115,9 +115,6 @@ def test_every_prediction_can_be_saved_as_it_was_written():
     assert {"written after its first runs", "by its own word"} < {row["how dated"] for row in rows}
 
 
-# Faults
-
-
 def test_a_fault_that_is_listed_is_one_that_a_test_tries_and_held():
     """`make faults` tries them all and writes the file; one that did not hold is mended, not listed."""
     tried = set()

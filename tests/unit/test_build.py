@@ -1,55 +1,47 @@
 """Where the sources are published, what is staged, and how new pages take the old ones' place."""
 
+import os
 import re
 from types import SimpleNamespace
+from unittest import mock
 
 import nbformat
 import pytest
 
 from traintime import paths
-from traintime.book import build
+from traintime.book import build, citation
 
-# Where the sources are
-
-
-@pytest.fixture
-def remote(monkeypatch):
-    """Set what git says of its remote."""
-
-    def answer(url):
-        monkeypatch.setattr(build.subprocess, "run", lambda *args, **kwargs: SimpleNamespace(stdout=url))
-
-    return answer
+OURS, OTHER = "https://example.org/someone/traintime", "https://example.org/other/traintime"
 
 
 @pytest.mark.parametrize(
-    ("url", "expected"),
+    ("remote", "settings", "expected"),
     [
-        ("https://example.org/someone/traintime\n", "https://example.org/someone/traintime"),
-        ("https://example.org/someone/traintime.git\n", "https://example.org/someone/traintime"),
-        ("git@example.org:someone/traintime.git\n", "https://example.org/someone/traintime"),
-        ("git@example.org:someone/traintime\n", "https://example.org/someone/traintime"),
-        ("", None),
-        ("../somewhere/traintime.git\n", None),
+        (f"{OURS}\n", "", OURS),
+        (f"{OURS}.git\n", "", OURS),
+        ("https://user:token@example.org/someone/traintime\n", "", OURS),
+        ("git@example.org:someone/traintime.git\n", "", OURS),
+        ("git@example.org:someone/traintime\n", "", OURS),
+        ("", "", None),
+        ("../somewhere/traintime.git\n", "", None),
+        (FileNotFoundError, "", None),  # no git
+        (f"{OURS}\n", OTHER, OTHER),
     ],
 )
-def test_the_address_follows_from_the_git_remote(remote, url, expected):
-    remote(url)
+def test_the_address_follows_from_the_settings_or_the_git_remote(monkeypatch, remote, settings, expected):
+    git = mock.Mock(side_effect=[SimpleNamespace(stdout=remote) if isinstance(remote, str) else remote])
+    monkeypatch.setattr(build.subprocess, "run", git)
+    monkeypatch.setattr(build, "_config", lambda: {"repository": {"url": settings}})
     assert build.repository_url() == expected
 
 
-def test_the_settings_have_the_first_word(remote, monkeypatch):
-    remote("https://example.org/someone/traintime\n")
-    monkeypatch.setattr(build, "_config", lambda: {"repository": {"url": "https://example.org/other/traintime"}})
-    assert build.repository_url() == "https://example.org/other/traintime"
-
-
-def test_a_machine_without_git_has_no_address(monkeypatch):
-    def run(*args, **kwargs):
-        raise FileNotFoundError
-
-    monkeypatch.setattr(build.subprocess, "run", run)
-    assert build.repository_url() is None
+@pytest.mark.parametrize(("url", "last"), [("https://a.org", "  url = {https://a.org},"), (None, "  note = {Version")])
+def test_the_entry_keeps_the_groups_name_the_titles_capitals_and_the_address(url, last):
+    first, *fields, end = citation.bibtex(url).splitlines()
+    assert (first[:15], end) == ("@misc{traintime", "}")
+    assert f"  author = {{{{{citation.author(citation.read())}}}}}," in fields
+    assert f"  title = {{{{{citation.read()['title']}}}}}," in fields
+    assert fields[-1].startswith(last)
 
 
 @pytest.mark.parametrize("name", ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff"])
@@ -58,42 +50,24 @@ def test_no_document_names_another_address_of_the_book_than_the_settings(name):
     assert all((url := build._config()["repository"]["url"]) and one.startswith(url) for one in named)
 
 
-# New pages in the place of old ones
+def test_new_pages_take_the_old_ones_place_or_the_old_ones_stay_whole(tmp_path, monkeypatch):
+    html = tmp_path / "html"
 
+    def publish(text):
+        (tmp_path / f"html-{text}").mkdir()
+        (tmp_path / f"html-{text}" / "index.html").write_text(text)
+        build.publish(tmp_path / f"html-{text}", html)
 
-@pytest.fixture
-def output(tmp_path):
-    """The folder that a reader opens, of a book that was built before; a function that makes another one aside."""
-
-    def made(text):
-        folder = tmp_path / f"html-{text}"
-        folder.mkdir()
-        (folder / "index.html").write_text(text)
-        return folder
-
-    build.publish(made("old"), tmp_path / "html")
-    return tmp_path / "html", made
-
-
-def test_the_new_pages_are_there_and_the_old_ones_gone(output):
-    html, made = output
-    build.publish(made("new"), html)
-    assert (html / "index.html").read_text() == "new"
-    assert [path.name for path in sorted(html.parent.iterdir())] == ["html", "html-new"]
-
-
-def test_a_build_that_is_stopped_before_the_last_moment_leaves_the_old_pages(output, monkeypatch):
-    html, made = output
-    monkeypatch.setattr(build.os, "replace", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        build.publish(made("new"), html)
+    publish("old")
+    with monkeypatch.context() as patch:
+        patch.setattr(build.os, "replace", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            publish("stopped")
     assert (html / "index.html").read_text() == "old"
-    monkeypatch.undo()
-    build.publish(made("newer"), html)
-    assert (html / "index.html").read_text() == "newer"
+    publish("new")
+    assert (html / "index.html").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["html", "html-new"]
 
-
-# What lies ready for Jupyter Book
 
 CITED = {"title": "T", "version": "1", "date-released": "2026-11-21", "authors": [{"name": "A"}]}
 
@@ -127,14 +101,18 @@ def staged(tmp_path, monkeypatch):
     return stage
 
 
-def test_only_what_has_changed_is_staged_again(staged, tmp_path):
+def test_only_what_has_changed_is_staged_again_and_what_is_no_page_any_more_is_gone(staged, tmp_path):
     folder = staged()
     (folder / "_build").mkdir()
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    (folder / "figures" / "old.svg").write_text("")
+    before = list(folder.rglob("*.*"))
+    for path in before:
+        os.utime(path, (1, 1))
     (tmp_path / "index.md").write_text("It takes {{ fixed }}, mostly.")
     staged()
-    changed = {path.name for path, at in before.items() if path.stat().st_mtime_ns != at}
-    assert changed == {"index.md"}
+    changed = {path.name for path in before if not path.exists() or path.stat().st_mtime != 1}
+    assert changed == {"index.md", "old.svg"}
+    assert not (folder / "figures" / "old.svg").exists()
     assert (folder / "_build").exists(), "what Sphinx knows of the other pages"
     assert "unused" not in (folder / "_config.yml").read_text()
 
@@ -146,13 +124,6 @@ def test_other_settings_or_contents_begin_anew(staged, tmp_path):
     staged()
     assert not (folder / "_build").exists()
     assert (folder / "chapters" / "one.ipynb").exists()
-
-
-def test_what_is_no_page_any_more_is_not_staged(staged, tmp_path):
-    folder = staged()
-    (folder / "figures" / "old.svg").write_text("")
-    staged()
-    assert [path.name for path in (folder / "figures").iterdir()] == ["a.svg"]
 
 
 def test_a_build_that_fails_leaves_the_pages_and_forgets_what_sphinx_kept(staged, tmp_path, monkeypatch):

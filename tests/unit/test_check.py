@@ -22,9 +22,8 @@ SIZES = {"embedding": 3, "units": 4, "length": 5, "batch": 6}
 POINT, OTHER = (make_point(vocabulary=11, allocator=name, **SIZES) for name in ("glibc", "tcmalloc"))
 SENTINEL = make_point(vocabulary=7, **SIZES)
 DESCRIBED, RATES = f"{MACHINE}/machine.json", f"{MACHINE}/rates.json"
-NAME, SIDE, JAX = (
-    f"{MACHINE}/{each}.json" for each in (f"numpy/{POINT.key}", f"numpy/{OTHER.key}", f"2026-jax/{POINT.key}")
-)
+NAME, SIDE = (f"{MACHINE}/numpy/{point.key}.json" for point in (POINT, OTHER))
+JAX = f"{MACHINE}/2026-jax/{POINT.key}.json"
 WATCH = f"{MACHINE}/sentinel/numpy/{SENTINEL.key}.json"
 RUN = f"{NAME}: key invocations"
 THINGS = {NAME: ("numpy", POINT), SIDE: ("numpy", OTHER), JAX: ("2026-jax", POINT), WATCH: ("numpy", SENTINEL)}
@@ -154,10 +153,7 @@ DAMAGES = [
     (move(NAME, f"{MACHINE}/numpy/x.json"), f"{MACHINE}/numpy/x.json: belongs at {NAME}"),
     (move(JAX, JAX.replace("jax", "torch")), f"{JAX.replace('jax', 'torch')}: belongs at {JAX}"),
     (put("point.sizes.dropout", 0.25), f"{NAME}: belongs at {MACHINE}/numpy/{POINT.key}-d0.25"),
-    (
-        put("key", OTHER.key),
-        f"{NAME}: belongs at {NAME} by its machine, stack and configuration, and its key is '{OTHER.key}'",
-    ),
+    (put("key", OTHER.key), f"{NAME}: belongs at {NAME} by its machine, stack and configuration, and its key is"),
     (put("invocations", []), f"{RUN} is empty"),
     (lambda files: files.update({f"{MACHINE}/x.json": "{}"}), f"{MACHINE}/x.json: is no file of measurements"),
     # One run
@@ -190,10 +186,7 @@ DAMAGES = [
     (add(16, again=True), f"{RUN}.3: round 3 of the sweep made-up has it already"),
     (each(disturb(2), add(15, again=True), add(16, again=True)), f"{RUN}.4: round 3 of the sweep made-up has it"),
     (put("invocations.0.started", at(7)), f"{RUN}.0.started is {at(7)}, in round 1 of the sweep made-up, after"),
-    (
-        copy_runs,
-        f"{NAME}: 3 of its invocations are stored in {SIDE}",
-    ),
+    (copy_runs, f"{NAME}: 3 of its invocations are stored in {SIDE}"),
 ]
 
 
@@ -209,14 +202,8 @@ NOTED = [
     (in_run("rates_off", True), f"{OF_SWEEP} ran while the machine's rates had left their range"),
     (remove(2), f"{MACHINE}: the sweep made-up is unfinished: round 3 has 2 of 3"),
     (disturb(2), f"{OF_SWEEP} have no repeat yet, first {NAME}: key invocations.2"),
-    (
-        put("invocations.1.result.timing.steps_ns", [9 * 10**9] * 5, WATCH),
-        f"{MACHINE}/sentinel/numpy: two runs of the same thing differ",
-    ),
-    (
-        in_run("result.facts.versions.numpy", "2.5.2"),
-        f"{MACHINE}: 1 files mix runs that differ in the table's column versions",
-    ),
+    (put("invocations.1.result.timing.steps_ns", [9 * 10**9] * 5, WATCH), f"{MACHINE}/sentinel/numpy: two runs of the"),
+    (in_run("result.facts.versions.numpy", "2.5.2"), f"{MACHINE}: 1 files mix runs that differ in the table's column"),
     (each(remove(1), withdraw("beside a build")), f"{MACHINE}: 1 invocations are withdrawn"),
     (each(remove(1), add(16, round=4), add(17, SIDE, round=4)), f"{RUN} lacks round 2"),
 ]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from textwrap import dedent
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -51,31 +52,29 @@ def test_a_chapters_stacks_stand_for_the_runtimes():
     assert stacks.counterpart(stacks.get("numpy")).name == "numpy"
 
 
-def test_what_is_there_is_not_installed_again(monkeypatch):
+@pytest.fixture
+def pip(monkeypatch):
+    """What stands for pip: it is called as colab.subprocess.run is, and does well."""
     monkeypatch.setenv(VERDICTS, "")  # so that what prepare() sets ends with the test
+    run = mock.Mock(return_value=SimpleNamespace(returncode=0))
+    monkeypatch.setattr(colab.subprocess, "run", run)
+    return run
+
+
+def test_what_is_there_is_not_installed_again(pip):
     assert colab.lacking() == []
-    monkeypatch.setattr(colab.subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     colab.prepare()
+    pip.assert_not_called()
 
 
-def test_what_is_lacking_is_installed_and_the_rest_held(monkeypatch, tmp_path):
-    monkeypatch.setenv(VERDICTS, "")
+def test_what_is_lacking_is_installed_and_the_rest_held_and_a_failure_is_said(pip, monkeypatch, tmp_path):
     monkeypatch.setattr(colab, "lacking", lambda: ["filelock>=3.13"])
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    called, done = [], SimpleNamespace(returncode=0)
-    monkeypatch.setattr(colab.subprocess, "run", lambda command, **_: called.append(command) or done)
     colab.prepare()
-    held = tmp_path / "preinstalled.txt"
-    assert called[0][called[0].index("-c") + 1 :] == [str(held), "filelock>=3.13"]
+    ((command,), _), held = pip.call_args, tmp_path / "preinstalled.txt"
+    assert command[command.index("-c") + 1 :] == [str(held), "filelock>=3.13"]
     assert "\nnumpy==" in held.read_text()
-
-
-def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv(VERDICTS, "")
-    monkeypatch.setattr(colab, "lacking", lambda: ["filelock>=3.13"])
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    failed = SimpleNamespace(returncode=1, stdout="", stderr="no network")
-    monkeypatch.setattr(colab.subprocess, "run", lambda *_, **__: failed)
+    pip.return_value = SimpleNamespace(returncode=1, stdout="", stderr="no network")
     with pytest.raises(RuntimeError, match=r"(?s)filelock.*no network"):
         colab.prepare()
 

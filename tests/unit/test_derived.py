@@ -1,7 +1,4 @@
-"""Numbers that code needs and that were measured: how they are derived, read and written.
-
-That data/derived holds what data/measurements give, continuous integration checks: it makes all of it anew.
-"""
+"""Numbers that code needs and that were measured: how they are derived (anew by `make check`), read and written."""
 
 import copy
 
@@ -28,9 +25,6 @@ def record(invocation):
         return records.Record.model_validate(raw)
 
     return build
-
-
-# How they are derived
 
 
 @pytest.mark.parametrize(
@@ -73,9 +67,6 @@ def test_copies_are_what_the_peak_holds_above_the_idle_stack(record):
 def test_small_tables_and_other_allocators_say_nothing_of_copies(record):
     others = [{"vocabulary": 279_999}, {"allocator": "tcmalloc"}, {"device": "gpu"}]
     assert memory.derive([record(**fields) for fields in others]).empty
-
-
-# How they are read and written
 
 
 def test_every_stack_is_calibrated():

@@ -11,25 +11,17 @@ from traintime import paths
 from traintime.book import execute
 from traintime.errors import InputError
 
-# The parameters cell
-
-
-values = st.one_of(
-    st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text(), st.lists(st.text())
-)
+numbers = st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 comments = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]))
 
 
-@given(values, comments)
+@given(numbers | st.text() | st.lists(st.text()), comments)
 def test_what_a_rewritten_cell_sets_is_what_was_given(value, comment):
     rewritten = execute.with_values(f"one = 1\ntwo = [1, 2]  # {comment}\nthree = 3", {"two": value})
     variables = {}
     exec(rewritten, variables)
     assert (variables["one"], variables["two"], variables["three"]) == (1, value, 3)
     assert rewritten.splitlines()[1].endswith(f"  # {comment}")
-
-
-# What a profile may set
 
 
 @pytest.fixture
@@ -58,17 +50,12 @@ def shelf(tmp_path, monkeypatch):
         ({"one": {"rouds": 1}}, "mine", "one", "parameter of one", "rouds", "rounds, steps"),
     ],
 )
-def test_an_unknown_name_is_refused_and_the_known_ones_are_named(
-    shelf, chapters, profile, chapter, field, value, known
-):
+def test_an_unknown_name_is_refused_and_others_are_named(shelf, chapters, profile, chapter, field, value, known):
     shelf(chapters)
     with pytest.raises(InputError) as caught:
         execute.parameters(profile, chapter)
     assert (caught.value.field, caught.value.value) == (field, value)
     assert known in caught.value.remedy
-
-
-# Pages
 
 
 def test_of_what_libraries_log_a_page_shows_warnings_alone():

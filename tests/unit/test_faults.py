@@ -12,15 +12,12 @@ import resource
 import tempfile
 
 import pytest
+from made_up import MACHINE, RATES, quiet_machine
 
-from traintime import paths
 from traintime.errors import InputError
-from traintime.measuring import machine, stacks, sweep
+from traintime.measuring import sweep
 from traintime.store import code, records
 
-pytestmark = pytest.mark.timeout(120)
-MACHINE = "some-machine"
-RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
 DISTURBED = 12  # rows of the point that is disturbed whenever it runs, and so is done once more in each round
 FIELDS = {"stacks": ["numpy"], "vocabulary": [11, DISTURBED], "embedding": 4, "units": 4, "rounds": 2}
 KINDS = {"open": errno.EMFILE, "write": errno.ENOSPC, "fsync": errno.EIO, "replace": errno.EACCES, "mkdir": errno.EROFS}
@@ -29,14 +26,9 @@ PLANS = [sweep.Plan.from_profile("small", FIELDS)]
 
 @pytest.fixture(autouse=True)
 def made_up_machine(tmp_path, monkeypatch):
-    """A machine with locks, temporary files and stacks of its own, which nobody measures."""
+    """A machine with temporary files of its own, too."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(paths, "STACKS", tmp_path / "stacks")
-    monkeypatch.setattr(stacks.Stack, "present", property(lambda stack: True))
-    monkeypatch.setattr(machine, "this", lambda *_: MACHINE)
-    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
-    monkeypatch.setattr(machine, "free_memory", lambda device: 2**33)
-    monkeypatch.setattr(records.os, "fsync", lambda file: None)
+    quiet_machine(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -122,9 +114,7 @@ def put_before(patch, kind, refuse):
     "the same command then gives what an undisturbed sweep gives",
 )
 @pytest.mark.parametrize(("kind", "error"), KINDS.items())
-def test_a_sweep_that_the_system_refuses_something_goes_on_as_if_nothing_had_been(
-    run, undisturbed, tmp_path, monkeypatch, record_property, kind, error
-):
+def test_after_a_refusal_a_sweep_goes_on(run, undisturbed, tmp_path, monkeypatch, record_property, kind, error):
     refused = 0
     for number in itertools.count(1):
         root, calls = tmp_path / f"{number}", itertools.count(1)

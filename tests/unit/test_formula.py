@@ -29,9 +29,6 @@ def unchanged(seconds):
     return seconds[None, :]
 
 
-# The fit
-
-
 # Seconds a step, a row and a sentence, between a fast machine's and a slow one's.
 @given(st.tuples(st.floats(1e-4, 1), st.floats(1e-9, 1e-5), st.floats(1e-6, 1e-2)))
 def test_the_fit_recovers_the_coefficients_that_made_the_times(known):
@@ -59,9 +56,6 @@ def test_fewer_rows_than_coefficients_are_refused():
         formula.fit(formula.THREE_TERMS, ROWS.head(2), np.ones(2), unchanged(np.ones(2)))
 
 
-# Draws
-
-
 def test_the_draws_of_a_fit_carry_the_rounding_of_its_figures():
     widths = []
     for share in (0.001, 0.1):
@@ -69,9 +63,6 @@ def test_the_draws_of_a_fit_carry_the_rounding_of_its_figures():
         made = formula.fit(formula.THREE_TERMS, ROWS, seconds, formula.rounded(seconds, share * seconds, draws=60))
         widths.append(made.draws.quantile(0.975) - made.draws.quantile(0.025))
     assert all(0 < narrow < wide for narrow, wide in zip(*widths, strict=True))
-
-
-# Which terms points can tell apart
 
 
 def sizes(*points):
@@ -95,8 +86,6 @@ def test_a_size_with_two_values_keeps_the_more_frequent_one():
     rows = sizes((1, 100, 25), (2, 100, 25), (3, 100, 25), (3, 8, 25))
     assert formula.varied(rows)["batch"].tolist() == [100, 100, 100]
 
-
-# The formula in print
 
 # Every formula that the package has: the chapters print some, the calculator's page prints formula.STEP.
 ALL = [one for one in vars(formula).values() if isinstance(one, formula.Formula)]

@@ -15,9 +15,6 @@ def fake(trial, seeds):
         yield {"seed": seed, "accuracy": seed / 100, "loss": 1.0, "training_loss": [1.0], "seconds": 0.0}
 
 
-# Trials
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
@@ -55,9 +52,6 @@ def test_changing_any_one_field_changes_the_key():
     base = make_trial(task="imdb")
     keys = {base.model_copy(update={name: value}).key for name, value in other.items()}
     assert len(keys | {base.key}) == len(other) + 1
-
-
-# Which are missing
 
 
 def test_a_plan_is_every_combination_and_what_is_added():
@@ -105,9 +99,6 @@ def test_what_came_before_a_failure_is_kept(tmp_path):
     assert results.seeds(tmp_path, make_trial()) == {0}
 
 
-# How they are kept
-
-
 def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them_and_stay(tmp_path):
     run.run([(make_trial(), [0, 1]), (make_trial(gates="hard"), [0, 1])], tmp_path, train=fake)
     found = results.table(tmp_path)
@@ -116,9 +107,6 @@ def test_results_are_a_table_of_one_row_a_seed_with_the_code_that_made_them_and_
     assert results.table(tmp_path / "none").empty
     results.append(tmp_path, make_trial(), *({**one, "accuracy": 0.99} for one in fake(make_trial(), [1])))
     assert results.table(tmp_path).equals(found), "a result that is there is not written over"
-
-
-# What is learned
 
 
 def test_one_of_two_words_comes_first_and_the_rest_is_padding():
@@ -156,9 +144,6 @@ def test_reviews_without_a_network_say_what_to_do(monkeypatch, tmp_path):
     path.write_bytes(b"half of it")
     with pytest.raises(InputError, match=r"^task: 'imdb' .*imdb.npz was damaged.* Put a sound imdb.npz there, or take"):
         tasks.imdb()
-
-
-# Training
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,6 @@ def test_what_is_named_is_the_largest_size():
         refuse_beyond_memory(point, "numpy", available=GIB)
 
 
-# Against what was measured
-
-
 @functools.cache
 def seen_peaks():
     """The highest peak of each large point under glibc on a CPU: (stack, how) -> point -> bytes."""
@@ -82,10 +79,6 @@ def seen_peaks():
             of = peaks.setdefault((record.stack, point.sizes.how), {})
             of[point] = max([*done, of.get(point, 0)])
     return peaks
-
-
-def test_every_stack_was_seen_with_adam():
-    assert {stack for stack, how in SEEN if how == "adam"} == set(NAMES)
 
 
 @pytest.mark.parametrize(("stack", "how"), SEEN)
@@ -102,9 +95,6 @@ def test_the_copies_agree_with_the_stored_measurements(stack, how):
 
 def test_as_many_batches_lie_ready_as_the_worker_keeps(worker_module):
     assert worker_module("samples", "dense").POOL == memory.READY
-
-
-# The memory model
 
 
 def test_memory_grows_with_what_an_optimizer_keeps(monkeypatch):
@@ -139,6 +129,7 @@ def test_what_is_held_is_told_apart_into_its_parts_and_each_point_by_the_others_
     assert memory.told_apart(design, more, more)[1][4] == pytest.approx(held[4]), "its own has no part in it"
 
 
-def test_a_stack_that_was_never_measured_has_no_memory_model():
+def test_every_stack_was_seen_with_adam_and_another_has_no_memory_model():
+    assert {stack for stack, how in SEEN if how == "adam"} == set(NAMES)
     with pytest.raises(InputError, match=f"stack: '{NOBODY}'"):
         memory_model(NOBODY)

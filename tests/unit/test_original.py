@@ -17,9 +17,6 @@ def test_every_file_loads_and_says_where_each_figure_stands(path):
     assert rows.get("place", pd.Series(["in the document"])).str.len().gt(0).all()
 
 
-# S0
-
-
 @pytest.fixture(scope="module")
 def s0():
     return original.s0()
@@ -45,9 +42,6 @@ def test_the_lead_of_the_gpu_tends_to_the_ratio_of_the_coefficients(fits, name, 
     assert round(value, 1) == expected
     assert found.low < expected < found.high
     assert found.high < 20, "the document's guess lies outside"
-
-
-# Figures of others
 
 
 def test_the_data_sheets_arithmetic_is_two_operations_a_cycle_and_core():

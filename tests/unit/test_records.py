@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -33,18 +34,11 @@ def add(path, invocation):
     return append
 
 
-# Writing
-
-
 @pytest.mark.parametrize(("name", "error"), [("replace", KeyboardInterrupt), ("fsync", OSError)])
 def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path, monkeypatch, name, error):
     target = tmp_path / "file.json"
     records.write_atomically(target, "old\n")
-
-    def interrupted(*args):
-        raise error
-
-    monkeypatch.setattr(records.os, name, interrupted)
+    monkeypatch.setattr(records.os, name, mock.Mock(side_effect=error))
     with pytest.raises(InputError if error is OSError else error):
         records.write_atomically(target, "new\n")
     assert target.read_text() == "old\n"
@@ -79,8 +73,6 @@ def test_what_is_read_is_what_was_written(add, invocation):
     assert (record.machine, record.stack, record.key, record.point) == ("some-machine", "numpy", POINT.key, POINT)
     assert record.invocations == [records.Invocation.model_validate(made)]
 
-
-# Two writers
 
 WRITER = """
 import json, sys
@@ -121,8 +113,6 @@ def test_two_writers_of_one_file_lose_nothing(path, invocation):
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-# The text
-
 plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text())
 names = st.one_of(st.text(), st.sampled_from(["invocations", "steps_ns", "[", "]"]))
 nested = st.recursive(plain, lambda inner: st.one_of(st.lists(inner), st.dictionaries(names, inner)), max_leaves=8)
@@ -131,9 +121,6 @@ nested = st.recursive(plain, lambda inner: st.one_of(st.lists(inner), st.diction
 @given(nested)
 def test_the_text_means_the_value(value):
     assert json.loads(records.dumps(value)) == value
-
-
-# Reading
 
 
 @pytest.mark.parametrize(("step", "remedy"), [(1, "Update traintime"), (-1, "Measure the configuration again")])
@@ -172,9 +159,6 @@ def test_what_is_no_record_is_refused_by_name(add, path, happen, problem):
     assert problem in caught.value.problem
 
 
-# Whether an invocation counts as done
-
-
 @pytest.mark.parametrize(
     ("evidence", "disturbed"),
     [
@@ -211,9 +195,6 @@ def test_an_invocation_that_shows_that_the_point_does_not_fit_is_settled(invocat
 def test_a_protocol_says_whether_elapsed_time_could_end_the_run(changes, text, fixed):
     protocol = records.StoredProtocol(warmup=2, steps=30, timeout_s=900, **changes)
     assert (protocol.text, protocol.fixed) == (text, fixed)
-
-
-# Which files there are
 
 
 def test_the_files_of_a_folder_are_the_points_and_the_sentinels_and_nothing_else(add, path, tmp_path):

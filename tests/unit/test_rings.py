@@ -28,12 +28,9 @@ def test_every_test_of_every_file_is_in_a_ring(request):
         ("tests/unit/test_point.py::test_a_key", [], False, ["push"]),
         ("tests/unit/test_predict_torch.py::test_a_module", [], False, ["push", "torch"]),
         ("tests/backends/test_backends.py::test_ten[torch]", ["2026-torch"], False, ["push", "torch"]),
-        ("tests/backends/test_backends.py::test_whole[torch]", ["2026-torch"], True, ["torch"]),
         ("tests/workers/test_workers.py::test_loss[rnn-2017-theano]", ["2017-theano"], True, ["2017"]),
-        ("tests/workers/test_workers.py::test_loss[rnn-2020-theano]", ["2020-theano"], True, ["2020"]),
         ("tests/backends/test_backends.py::test_whole[tensorflow-eta]", ["2026-tensorflow"], True, ["2020"]),
         ("tests/book/test_interrupted.py::test_ctrl_c", [], True, ["2017"]),
-        ("tests/workers/test_workers.py::test_sgd[rnn-numpy]", ["numpy"], True, ["readers"]),
         ("tests/colab/test_on_colab.py::test_it_runs[01]", [], True, ["readers"]),
     ],
 )

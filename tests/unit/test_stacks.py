@@ -156,9 +156,7 @@ def test_theano_without_a_compiler_is_refused_before_anything_is_installed(comma
     assert stacks.add(stacks.get("2017-tensorflow"))
 
 
-def test_of_the_books_environment_torch_is_installed_from_its_own_lock_and_the_rest_by_make_setup(
-    commands, monkeypatch
-):
+def test_of_todays_stacks_torch_has_a_lock_and_make_setup_installs_the_rest(commands, monkeypatch):
     monkeypatch.setattr(stacks, "distributions", lambda **kwargs: [])
     with pytest.raises(InputError, match="Run: make setup"):
         stacks.add(stacks.get("2026-jax"))
@@ -202,9 +200,7 @@ def test_a_python_is_found_on_the_path_then_by_pyenv_then_conda_then_uv(places):
     ("body", "problem"),
     [("echo 3.9", "is Python 3.9"), ("echo 'pyenv: python3.6: command not found' >&2; exit 127", "does not run")],
 )
-def test_a_python_of_another_version_or_that_does_not_run_is_passed_over_or_refused_where_it_was_given(
-    house, places, body, problem
-):
+def test_another_python_is_passed_over_or_refused_where_it_was_given(house, places, body, problem):
     stack, python = stacks.get("2017-theano"), script(house / "bin" / "python3.6", body)
     assert stacks.find_python("3.6") is None
     (stack.home / "theano").mkdir(parents=True)

@@ -10,22 +10,21 @@ from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
+import made_up
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up import MACHINE, RATES
 
 from traintime import paths
 from traintime.errors import InputError
-from traintime.measuring import allocators, machine, stacks, sweep
-from traintime.measuring import measure as measuring
+from traintime.measuring import machine, stacks, sweep
 from traintime.measuring.protocol import Protocol
 from traintime.point import make_point
 from traintime.store import code, records
 
-MACHINE = "some-machine"
 SMALL = {"stacks": ["numpy", "2026-jax"], "vocabulary": [10, 20, 30], "embedding": 4, "units": 4, "rounds": 2}
-RATES = {"bandwidth_bytes_per_s": 100.0, "matmul_flop_per_s": 200.0}
 DISTURBED = {"seconds": 10.0, "others_cpu_s": 9.0}
 
 
@@ -39,21 +38,9 @@ def missing():
     return set()
 
 
-def make_quiet(patch, folder, missing=()):
-    """A machine that has every other stack and 8 GiB, that nobody measures; its files need not outlive a blackout."""
-    patch.setattr(records.os, "fsync", lambda file: None)
-    patch.setattr(paths, "STACKS", folder / "stacks")
-    patch.setattr(stacks.Stack, "present", property(lambda stack: stack.name not in missing))
-    patch.setattr(allocators, "present", lambda name: name not in missing)
-    patch.setattr(machine, "this", lambda *_: MACHINE)
-    patch.setattr(machine, "describe", lambda: {"cpu": "Some", "cores": 2, "memory_bytes": 2**33, "gpus": []})
-    patch.setattr(machine, "free_memory", lambda device: 8 * 2**30)
-    patch.setattr(measuring, "default_threads", lambda: 2)
-
-
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch, missing, tmp_path):
-    make_quiet(monkeypatch, tmp_path, missing)
+    made_up.quiet_machine(monkeypatch, tmp_path, missing)
 
 
 @pytest.fixture
@@ -261,9 +248,7 @@ def test_what_was_measured_until_a_sweep_may_begin_is_not_measured_again(root, f
     assert (len(first.calls), second.calls) == (16, [])
 
 
-def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_too_is_counted_apart(
-    root, fake_measure
-):
+def test_a_point_of_two_sweeps_is_measured_in_both_and_a_sentinel_is_counted_apart(root, fake_measure):
     """A comparison is interleaved or it is none: a value from another sweep is no side of it."""
     shared = sweep.Plan("shared", [(make_point(vocabulary=20_000), stacks.get("numpy"))], 2, Protocol())
     plans = [plan("one"), plan("two", vocabulary=[30, 40]), shared]
@@ -293,9 +278,7 @@ def test_a_point_of_two_sweeps_is_measured_in_both_and_one_that_is_the_sentinel_
     ],
     ids=str,
 )
-def test_whatever_came_before_the_same_command_measures_what_is_left_and_nothing_twice(
-    root, fake_measure, missing, before
-):
+def test_the_same_command_measures_what_is_left_and_nothing_twice(root, fake_measure, missing, before):
     made, calls = plan(vocabulary=[10, 20], allocator=["glibc", "jemalloc"]), []
 
     def go(rounds=2, lacks=None, **options):
@@ -350,9 +333,7 @@ def test_what_was_measured_in_another_way_does_not_count_and_is_kept(root, fake_
 
 @pytest.mark.parametrize("again", [None, "the same"])
 @pytest.mark.parametrize("end", ["crashed", "disturbed"])
-def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_at_the_end_of_its_round(
-    root, fake_measure, end, again
-):
+def test_what_crashed_or_was_disturbed_is_kept_and_done_once_more_in_its_round(root, fake_measure, end, again):
     """Once, however that ends, and never a third time."""
     measure = fake_measure(ends={3: end} | ({8: end} if again else {}))
     progress = run([plan(rounds=2)], root, measure)
@@ -377,7 +358,7 @@ import pytest
 import test_sweep
 
 root, made, rounds, kills = pathlib.Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
-test_sweep.make_quiet(pytest.MonkeyPatch(), root.parent)
+test_sweep.made_up.quiet_machine(pytest.MonkeyPatch(), root.parent)
 test_sweep.sweep.LOCK = root.parent / "lock"
 
 
@@ -411,14 +392,12 @@ for attempt in range(kills + 1):
     "kill -9 of a sweep at a random moment",
     "nothing that was stored is lost, nothing is measured twice, no lock or half-written file is left",
 )
-def test_a_sweep_that_is_killed_at_any_moment_loses_at_most_the_invocation_in_flight(
-    root, invocation, in_full, record_property
-):
+def test_a_killed_sweep_loses_at_most_the_invocation_in_flight(root, invocation, in_full, record_property):
     kills = 20 if in_full else 5
     rounds = 2 * kills
     command = [sys.executable, "-c", KILLED, root, json.dumps(invocation()), str(rounds), str(kills)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr[-2000:]
     lines = Counter(answer.stdout.split())
     assert lines["killed"] + lines["ended"] == kills + 1
@@ -461,9 +440,7 @@ def history(root):
     return json.loads(path.read_text()) if path.exists() else []
 
 
-def test_the_machine_is_described_once_and_its_rates_are_measured_each_round_and_held_against_its_range(
-    root, fake_measure
-):
+def test_the_machine_is_described_once_and_its_rates_are_measured_each_round(root, fake_measure):
     """Which rates are off: test_machine."""
     now = RATES | {"bandwidth_bytes_per_s": 116.0}
     run([plan(rounds=1)], root, fake_measure())

@@ -1,13 +1,9 @@
 """All measurement files of a folder as one tidy table."""
 
 import math
-from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from traintime import paths
 from traintime.point import make_point
 from traintime.store import records
 from traintime.store.table import ALIKE, table
@@ -15,7 +11,6 @@ from traintime.store.table import ALIKE, table
 SMALL = {"vocabulary": 11, "embedding": 3, "units": 4, "length": 5, "batch": 6}
 POINT = make_point(**SMALL)
 FIT, EPOCH = {"loop": "fit"}, {"loop": "epoch", "sentences": 1000}
-BEFORE = Path(__file__).parent / "data" / "table-of-schema-2.csv.gz"
 
 
 @pytest.fixture
@@ -36,33 +31,11 @@ def add(tmp_path, invocation):
     return add
 
 
-def test_the_table_says_what_it_said_before_the_package_got_its_floors():
-    """Every row of the files of schema 1 and 2, as commit 3968aae read them: nine significant digits."""
-    name = ["machine", "stack", "key", "sentinel", "sweep", "round", "started"]
-    before = pd.read_csv(BEFORE)
-    read = [table(paths.MEASUREMENTS, sentinel=which).assign(sentinel=which) for which in (False, True)]
-    after = pd.concat(read, ignore_index=True)
-    assert not after.duplicated(name).any()
-    both = before.merge(after, on=name, how="left", suffixes=("", "_now"), indicator=True)
-    lost = both[both["_merge"] != "both"]
-    assert not len(lost), f"lost: {lost[name].to_dict('records')[:3]}"
-    assert len(before) == 933
-    for column in set(before.columns) - set(name):
-        then, now = both[column], both[f"{column}_now"]
-        if column == "status":
-            assert (then == now).all()
-        else:
-            np.testing.assert_allclose(now.astype(float), then, rtol=6e-9, err_msg=column)
-
-
-# A row
-
-
 def test_a_row_has_the_steady_steps_in_seconds_without_warm_up(add):
     row = add()
     assert (row.machine, row.stack, row.key, row.vocabulary) == ("some-machine", "numpy", POINT.key, 11)
     assert (row.step_s, row.median_s, row.min_s, row.first_s) == pytest.approx((0.003, 0.002, 0.001, 0.05))
-    assert (row.steps, row.peak_bytes, row.parameters) == (3, 40, 166)
+    assert (row.steps, row.peak_bytes, row.imported_bytes, row.parameters) == (3, 40, 10, 166)
     assert (POINT.run.threads, row.threads) == (None, 2), "those that it ran with"
     assert (row.versions, row.path, row.code) == ("numpy 2.0.0", "OpenBLAS Zen", "0123456789ab")
     assert add(code=None).code == "", "a value like another: what was measured so is pooled, and with nothing else"
@@ -76,9 +49,6 @@ def test_a_failed_invocation_has_holes_and_not_zeros(add, status):
     for column in ("step_s", "median_s", "min_s", "first_s", "peak_bytes", "steps"):
         assert math.isnan(failed[column]), column
     assert failed.vocabulary == 11
-
-
-# The framework's own loop
 
 
 def fit_loops(step_ns, start_ns):
@@ -117,6 +87,8 @@ def test_what_the_system_counted_is_told_a_step_or_a_second_and_else_is_a_hole(a
     """Two warm-up steps and three counted ones: the faults of the counted ones alone."""
     row = add(result={"evidence": {"minor_faults": 21, "seconds": 2.0, "others_cpu_s": 1.0}})
     assert (row.faults_a_step, row.disturbed, row.others_cores) == (7.0, True, 0.5)
+    row = add(result={"evidence": {"minor_faults": 21, "faults_steps": 7}})
+    assert row.faults_a_step == 3, "older runs counted them over other steps"
     row = add(result={"evidence": {}})
     assert math.isnan(row.faults_a_step) and math.isnan(row.others_cores)
 

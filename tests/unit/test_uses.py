@@ -5,7 +5,7 @@ import json
 import pytest
 
 from traintime import paths
-from traintime.book import uses
+from traintime.book import kept, uses
 
 
 @pytest.fixture
@@ -34,9 +34,6 @@ def test_data_follow_from_the_modules_that_read_them():
     assert names(uses.data(["traintime.book.original"])) >= {"data/original/s0-batch.csv"}
     assert "data/measurements/machines.csv" in names(uses.data(["traintime.store.machines"]))
     assert not any(name.startswith("data/measurements") for name in names(uses.data(["traintime.book.original"])))
-
-
-def test_a_file_that_a_module_names_is_read_by_it():
     assert names(uses.data(["traintime.book.verdicts"])) >= {"data/closed.csv", "data/derived/verdicts.csv"}
 
 
@@ -47,3 +44,23 @@ def test_a_notebook_of_its_own_imports_rests_on_itself(notebook):
     path.touch()
     assert uses.run(path) == before
     assert uses.run(notebook("import numpy as other")) != before
+
+
+def test_a_digest_is_of_contents_and_places(tmp_path):
+    (tmp_path / "a").write_text("1")
+    (tmp_path / "b").write_text("2")
+    both = kept.digest([tmp_path / "a", tmp_path / "b"])
+    assert kept.digest([tmp_path / "b", tmp_path / "a"]) == both
+    (tmp_path / "a").write_text("2")
+    (tmp_path / "b").write_text("1")
+    assert kept.digest([tmp_path / "a", tmp_path / "b"]) != both
+
+
+def test_a_file_is_written_where_it_differs(tmp_path):
+    path = tmp_path / "one"
+    kept.write_where_it_differs(path, "text")
+    before = path.stat().st_mtime_ns
+    kept.write_where_it_differs(path, "text")
+    assert path.stat().st_mtime_ns == before
+    kept.write_where_it_differs(path, "another")
+    assert path.read_text() == "another"

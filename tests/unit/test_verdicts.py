@@ -1,6 +1,4 @@
-"""Claims that a chapter's notebook judges: which there are, what comes of them on each machine, and that the file which
-pages read rests on today's data and code.
-"""
+"""Claims that a notebook judges: what comes of them on each machine, and that the committed file rests on what is."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -49,9 +47,6 @@ def chapter(tmp_path):
 def judged(notebook):
     """What came of a notebook's claims: rows by claim and machine."""
     return {(row.claim, row.machine): row for row in verdicts.judged("99-one", notebook)}
-
-
-# A notebook
 
 
 def test_a_notebook_judges_on_each_machine_what_that_has_measured(chapter):
@@ -106,9 +101,6 @@ def test_verdicts_rest_on_the_code_that_judges_and_not_on_what_is_shown_here(cha
     assert len({verdicts.basis.__wrapped__("99-one", chapter(*each)) for each in cells}) == 3
 
 
-# What is committed
-
-
 @pytest.fixture(scope="module")
 def rows():
     return verdicts.read(verdicts.FILE)
@@ -132,9 +124,6 @@ def test_judging_again_gives_the_same(rows, number):
     for chapter in random.sample(list(contents.chapters()), number):
         for now in verdicts.judged(chapter):
             assert now in rows[now.claim]
-
-
-# The file
 
 
 @pytest.fixture

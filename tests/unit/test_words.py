@@ -27,47 +27,37 @@ def found(tmp_path, monkeypatch):
     return find
 
 
-def test_a_docstring_is_read_everywhere_but_where_its_hash_is_in_the_measurements(found):
-    source = 'def f():\n    """One line.\n\n    What was foretold of the critical\n    batch.\n    """\n'
-    assert found("traintime/book/made_up.py", source) == ["foretold", "critical\\n    batch"]
-    assert found("traintime/measuring/worker/timing.py", source) == found("traintime/deferred/adam.py", source) == []
+BOOK, STORE = "traintime/book/made_up.py", "traintime/store/made_up.py"
+DOCSTRING = 'def f():\n    """One line.\n\n    What was foretold of the critical\n    batch.\n    """\n'
+CELLS = [
+    {"cell_type": "markdown", "metadata": {}, "source": ["The price of `a_price`."]},
+    {"cell_type": "code", "metadata": {"mystnb": {"figure": {"caption": "A dear row."}}}, "source": ["price = 1"]},
+]
 
 
 @pytest.mark.parametrize(
-    ("source", "in_book"),
+    ("name", "text", "expected"),
     [
-        ('raise ValueError("two of the points have a price")', ["price", "points"]),
-        ('raise ValueError(f"{name} is a price of it")', ["price"]),
-        ('NOTE = "the habits of this stack are known"', []),  # a page's
+        (BOOK, DOCSTRING, ["foretold", "critical\\n    batch"]),
+        ("traintime/measuring/worker/timing.py", DOCSTRING, []),  # its hash is in the measurements
+        ("traintime/deferred/adam.py", DOCSTRING, []),
+        (BOOK, 'raise ValueError("two of the points have a price")', ["price", "points"]),
+        (STORE, 'raise ValueError(f"{name} is a price of it")', ["price"]),
+        (BOOK, 'NOTE = "the habits of this stack are known"', []),  # a page's
+        (STORE, 'NOTE = "the habits of this stack are known"', ["habits"]),  # a message's
+        ("chapters/one.ipynb", json.dumps({"cells": CELLS}), ["price", "dear"]),
+        ("two.md", "It costs more.\n\n```python\nprice = 2\n```\n", []),
+        # Names, values and ordinary uses.
+        (STORE, '"""prices: by term; slots: numbers; see predict.prices and `habits`; "significant"."""', []),
+        (STORE, '"""What stands for it; there is none; they are None; a point of the sweep."""', []),
+        (STORE, '"""A positional argument."""', []),
+        (STORE, 'REASON = "significant before correction"', []),
+        (STORE, "# The price of a row, beside the document's.\nprice = habits.beside", []),
+        (STORE, 'raise ValueError(f"{name}: key point describes {other}")', []),
     ],
 )
-def test_a_text_is_a_message_but_in_the_book_where_it_may_be_a_pages(found, source, in_book):
-    assert found("traintime/book/made_up.py", source) == in_book
-    assert found("traintime/store/made_up.py", source) == (in_book or ["habits"])
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        '"""prices: by term; slots: numbers; see predict.prices and `habits`; the verdict "significant"."""',
-        '"""What stands for it; there is none; they are None; a point of the sweep; a positional argument."""',
-        'REASON = "significant before correction"',
-        "# The price of a row, beside the document's.",
-        "price = habits.beside",
-        'raise ValueError(f"{name}: key point describes {other}")',
-    ],
-)
-def test_names_values_and_ordinary_uses_are_left_alone(found, source):
-    assert found("traintime/store/made_up.py", source) == []
-
-
-def test_the_prose_of_pages_and_chapters_is_read_and_not_their_code(found):
-    cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": ["The price of `a_price`."]},
-        {"cell_type": "code", "metadata": {"mystnb": {"figure": {"caption": "A dear row."}}}, "source": ["price = 1"]},
-    ]
-    assert found("chapters/one.ipynb", json.dumps({"cells": cells})) == ["price", "dear"]
-    assert found("two.md", "It costs more.\n\n```python\nprice = 2\n```\n") == []
+def test_private_words_are_found_in_what_is_read(found, name, text, expected):
+    assert found(name, text) == expected
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,6 @@ def trainer(module, tiny):
     return lambda **changes: module.Trainer(tiny.sizes.model_dump() | changes, tiny.run.model_dump(), 2)
 
 
-def loss_and_gradients(module, network, tokens, labels, keep):
-    probabilities, hidden, tape = network.forward(tokens, keep)
-    gradients = network.backward(tokens, labels, probabilities, hidden, keep, tape)
-    return module.on_numpy.cross_entropy(labels, probabilities), gradients
-
-
 @pytest.mark.parametrize("frozen", [False, True])
 def test_gradients_agree_with_finite_differences(module, trainer, frozen):
     """With larger weights in float64, so that finite differences are exact enough."""
@@ -31,13 +25,16 @@ def test_gradients_agree_with_finite_differences(module, trainer, frozen):
     network.weights = [4 * weight.astype("float64") for weight in network.weights]
     network.trained = network.weights[-len(network.trained) :]
     keep = (np.random.default_rng(0).random((6, 4)) < 0.5) * 2.0
-    _, gradients = loss_and_gradients(module, network, tokens, labels, keep)
+    probabilities, hidden, tape = network.forward(tokens, keep)
+    gradients = network.backward(tokens, labels, probabilities, hidden, keep, tape)
     assert len(gradients) == len(network.trained) == (5 if frozen else 6)
     assert len(np.unique(tokens)) < tokens.size, "a token that occurs twice gets both its gradients"
+
+    def loss():
+        return module.on_numpy.cross_entropy(labels, network.forward(tokens, keep)[0])
+
     for weight, gradient in zip(network.trained, gradients, strict=True):
-        check_gradient(
-            weight, gradient, lambda: module.on_numpy.cross_entropy(labels, network.forward(tokens, keep)[0])
-        )
+        check_gradient(weight, gradient, loss)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam-rows"])
@@ -66,9 +63,6 @@ def test_adam_follows_the_textbook(trainer):
         trainer.optimizer.update(gradients)
     for new, wanted in zip(trainer.weights, weights, strict=True):
         np.testing.assert_allclose(new, wanted, atol=1e-6)
-
-
-# Adam over the rows of the batch alone, on a table of which a batch is a part
 
 
 def table_state(trainer):

@@ -21,14 +21,8 @@ from traintime.store.records import SystemCounts
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's /proc")
 RUN = {"device": "cpu", "allocator": "glibc", "onednn": "auto", "precision": "float32"}
 JOB = {"backend": "jax", "threads": 2, "run": RUN}
-FACTS = {
-    "backend": "jax",
-    "device": "cpu",
-    "precision": "float32",
-    "path": {"allocator": "glibc", "onednn": None},
-    "threads": {"intra-op": 2, "other": None},
-    "cpus": 2,
-}
+FACTS = {"backend": "jax", "device": "cpu", "precision": "float32", "cpus": 2}
+FACTS |= {"path": {"allocator": "glibc", "onednn": None}, "threads": {"intra-op": 2, "other": None}}
 
 
 @pytest.fixture
@@ -126,8 +120,6 @@ def test_a_process_keeps_to_its_first_processors(process, monkeypatch, threads, 
     assert allowed == left
 
 
-# What the system counts
-
 STAT = "cpu  100 20 30 5000 60 7 8 900 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
 
 
@@ -151,20 +143,19 @@ def test_others_are_user_nice_system_and_interrupts_less_ones_own_where_the_syst
 @linux
 def test_the_time_of_processes_beside_counts_as_ones_own(process):
     """Replicas train beside the one that is watched: none of them is a disturbance."""
-    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    code = "import time\nwhile time.process_time() < 2: pass\nprint(1, flush=True)\ninput()"
     busy = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         busy.stdout.readline()
         alone, together = process.counters(), process.counters([busy.pid])
-        assert together["own_cpu_s"] - alone["own_cpu_s"] > 0.25
-        assert alone["others_cpu_s"] - together["others_cpu_s"] > 0.2
+        assert together["own_cpu_s"] - alone["own_cpu_s"] > 1.9
+        # Less what others have used between the two looks.
+        assert alone["others_cpu_s"] - together["others_cpu_s"] > 0.5
         assert set(alone) <= set(SystemCounts.model_fields)
     finally:
         busy.kill()
         busy.communicate()
 
-
-# Which ways the libraries take
 
 OF_A_COPY = """
 import ctypes, sys

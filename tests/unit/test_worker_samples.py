@@ -51,9 +51,6 @@ def test_a_large_table_is_drawn_in_blocks_and_does_not_depend_on_them(samples, m
     assert np.abs(whole).max() <= 0.1
 
 
-# Words as frequent as Zipf's law says, and padding
-
-
 @pytest.mark.parametrize("words", [None, 19])
 def test_the_nth_word_is_as_frequent_as_zipfs_law_says(sentences, sizes, words):
     point = sizes | {"vocabulary": 1000, "length": 20, "words": words, "tokens": "zipf"}

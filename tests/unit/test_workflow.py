@@ -142,12 +142,12 @@ def test_ctrl_c_ends_snakemake_and_what_it_runs_however_it_answers(building, gon
     """Real ones, stopped at any moment, are in the rest (tests/book/test_interrupted.py)."""
     build, pids = building
     build.send_signal(signal.SIGINT)
-    assert all(gone(pid, 60) for pid in pids)
+    assert all(gone(pid) for pid in pids)
     assert build.wait(60) != 0
 
 
 def test_a_snakemake_that_hangs_ends_with_a_killed_build(building, gone):
     build, (snakemake, chapter) = building
     build.kill()
-    assert gone(snakemake, 60)
+    assert gone(snakemake)
     os.kill(chapter, signal.SIGKILL)  # a chapter's own process ends with its parent (commands.py); this one does not

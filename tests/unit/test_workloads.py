@@ -16,9 +16,6 @@ def apis(name):
     return [api for api in APIS if (workloads.get(name).folder / f"on_{api}.py").exists()]
 
 
-# Every workload
-
-
 @each
 def test_a_workload_has_a_usual_value_for_each_field_and_none_of_how_it_is_run(name):
     of_workload = workloads.get(name)
