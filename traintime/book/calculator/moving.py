@@ -42,7 +42,7 @@ def classifier(machine: str, against: str, formula: str = FORMULA) -> HTML:
     formula: what the line is, in HTML.
     """
     lines = {stack: (rows, fit.formula, fit.coefficients) for stack, (rows, fit) in fitted(machine).items()}
-    return _figure(machine, lines, formula, _select("line", "Stack", lines, "2026-tensorflow"), CLASSIFIER, against)
+    return _figure(machine, lines, formula, _select("line", "Software", lines, "2026-tensorflow"), CLASSIFIER, against)
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
 def lstm(lines: Mapping[str, tuple[pd.DataFrame, Mapping[str, float]]], title: str) -> HTML:
     """One LSTM on a machine (title), a line each, against the time steps; for each its points and costs: a, l and c."""
     drawn = {name: (rows, POSITIONS, costs) for name, (rows, costs) in lines.items()}
-    select = _select("line", "Stack and way", lines, "2026-tensorflow, loop")
+    select = _select("line", "Software and way", lines, "2026-tensorflow, loop")
     return _figure(title, drawn, "the sum of three costs above", select, LSTM, "length")
 
 
@@ -132,7 +132,8 @@ def _points(rows: pd.DataFrame, sizes: Iterable[str]) -> list[list[float | None]
 
 
 def _select(name: str, label: str, options: Iterable[str], first: str) -> str:
-    inside = "".join(f"<option{' selected' * (each == first)}>{html.escape(each)}</option>" for each in options)
+    words, first = map(lab.in_words, options), lab.in_words(first)
+    inside = "".join(f"<option{' selected' * (each == first)}>{html.escape(each)}</option>" for each in words)
     return f'<div><label for="moving-{name}">{label}</label><select id="moving-{name}">{inside}</select></div>'
 
 
