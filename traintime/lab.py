@@ -362,7 +362,7 @@ def judge(claim: str, sentence: str, verdict: Verdict, source: str = "ours", on:
 # A step, here
 
 
-def time_step(model: Any, x: Any, y: Any, count: int = 20, warm_up: int = 5) -> float:
+def time_step(model: Any, x: Any, y: Any, count: int = 20, warm_up: int = 9) -> float:
     """Seconds per training step of a Keras model, on whichever backend and device it runs: a median.
 
     One call of train_on_batch is apart, as the framework compiles in it, and `warm_up` more do not count; of the next

@@ -296,7 +296,7 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
         more = trainer.train(batch, 1, 1, until - clock()) if least <= until - clock() else short[:0]
         few = len(more) <= BLOCKS[0]  # then the first of a `fit`, which starts its input anew, counts as well
         epochs = np.concatenate([each[0 if few else 1 :] for each in (short, more)])
-        steps, epoch_s, done = 1, 0.0, done + len(more)
+        steps, epoch_s, done, alike = 1, 0.0, done + len(more), len(short) + len(more)
     else:
         # The least of several short epochs, if they are not a large part of the time that there is.
         if several := 10 * SHORT * single < until - clock():
@@ -308,10 +308,10 @@ def trained(trainer: Trainer, batch: int, until: float, clock: Callable[[], floa
         longer = several and single > float(epochs.max()) / steps
         beyond = single - float(epochs.mean()) / steps if longer else 0.0
         epoch_s = min(beyond * steps / max(steps - 1, 1), float(epochs.min()) / 2)
-        done += several * (SHORT + 1) + steps * (len(epochs) + 1)
+        done, alike = done + several * (SHORT + 1) + steps * (len(epochs) + 1), len(epochs)
     for seconds in epochs - epoch_s:
         means.add(float(seconds), steps)
-    about = {"changed": means.changed, "done": done, "leak": leak(trainer.held[-len(epochs) :]) / steps}
+    about = {"changed": means.changed, "done": done, "leak": leak(trainer.held[-alike:]) / steps}
     return Trained(batch, first, steps, tuple(means.blocks_s.tolist()), epoch_s, trainer.peak_bytes(), **about)
 
 
