@@ -8,15 +8,10 @@ import psutil
 loaded = 0  # bytes
 
 
-def resident() -> int:
-    """Memory of this process, bytes."""
-    return psutil.Process().memory_info().rss
-
-
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
     """What is loaded in it (pandas, SciPy; what follows a module of PyTorch) is the predictor's own."""
     global loaded
-    before = resident()
+    before = psutil.Process().memory_info().rss
     yield
-    loaded += max(resident() - before, 0)
+    loaded += max(psutil.Process().memory_info().rss - before, 0)

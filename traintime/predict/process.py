@@ -34,7 +34,7 @@ ONCE = Copies()
 
 def now() -> int:
     """Resident memory of this process, bytes, without the predictor's own."""
-    return own.resident() - own.loaded
+    return psutil.Process().memory_info().rss - own.loaded
 
 
 def peak() -> int:

@@ -272,8 +272,9 @@ class _Memory:
         one.calls += 1
         self.launches += next(module.children(), None) is None
         if isinstance(module, torch.nn.RNNBase):
-            told, one.saved = one.saved, max(one.saved, one.calls * _kept_of_steps(module, given[0]))
-            self.unseen += max(one.calls * _held_of_steps(module, given[0]) - told, 0)
+            told, (least, held) = one.saved, _of_steps(module, given[0])
+            one.saved = max(told, one.calls * least)
+            self.unseen += max(one.calls * held - told, 0)
         if isinstance(module, TABLES):
             bags = isinstance(module, torch.nn.EmbeddingBag)
             read = _tensors(given)[0].numel() if bags and given else outputs.numel() // module.embedding_dim
@@ -288,24 +289,15 @@ class _Memory:
         return tensor
 
 
-def _kept_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
-    """Bytes of gates and states of each token at the least, which torch's fake tensors do not tell."""
-    of_unit = {"LSTM": 4 + 2, "GRU": 4 + 1}.get(module.mode, 1 + 1)  # gates, and states
-    ways = module.num_layers * (2 if module.bidirectional else 1)
-    return math.prod(inputs.shape[:-1]) * ways * of_unit * module.hidden_size * inputs.element_size()
-
-
-def _held_of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> int:
-    """Bytes that a processor's kernels hold for the way back and take there beside, as measured on torch 2.13.
-
-    An LSTM's are one operation of oneDNN, which touches three fifths of its workspace on the way forward.
+def _of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> tuple[int, int]:
+    """Bytes that torch's fake tensors do not tell: of gates and states at the least; and what a processor's kernels
+    hold, as measured on torch 2.13 (of an LSTM three fifths of oneDNN's workspace, before the way back).
     """
     units, ways = module.hidden_size, module.num_layers * (2 if module.bidirectional else 1)
-    kept, beside = (10 * units if module.mode == "GRU" else 2.5 * units), 2 * units
-    if module.mode == "LSTM":
-        workspace = 8 * units + 7 * max(units, module.input_size)
-        kept, beside = 0.6 * workspace, 0.4 * workspace
-    return round(math.prod(inputs.shape[:-1]) * (ways * kept + beside) * inputs.element_size())
+    least, kept, beside = {"LSTM": (6, 0, 0), "GRU": (5, 10, 2)}.get(module.mode, (2, 2.5, 2))
+    workspace = (8 + 7 * max(1.0, module.input_size / units)) * (module.mode == "LSTM")
+    numbers = math.prod(inputs.shape[:-1]) * units * inputs.element_size()
+    return ways * least * numbers, round((ways * (kept + 0.6 * workspace) + beside + 0.4 * workspace) * numbers)
 
 
 def _tensors(thing: Any) -> list[torch.Tensor]:
