@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from traintime import paths
+from traintime import lab, paths
 from traintime.book.calculator import moving
 
 MACHINE = "machine B"
@@ -16,13 +16,8 @@ PAGES = {
     "04-vocabulary": "fig-vocabulary",
     "06-batch-size": "fig-break-even",
     "08-sentence-length": "fig-length",
-    "09-fused-lstm": "fig-positions",
     "15-one-formula": "fig-predicted",
 }
-# Steps of one LSTM, made up, and the three costs of its line.
-STEPS = [(10, 32, 0.02, 0.01, 0.03), (50, 512, 0.25, -0.01, 0.6)]
-STEPS = pd.DataFrame(STEPS, columns=["length", "batch", "step_s", "low_s", "high_s"])
-COSTS = {"a": 0.004, "l": 0.001, "c": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +28,6 @@ def site(tmp_path_factory):
         (folder / name).mkdir()
     shutil.copy(moving.SCRIPT, folder / "_static")
     figures = {name: moving.classifier(MACHINE, name) for name in moving.CLASSIFIER}
-    figures["lstm"] = moving.lstm({"numpy, loop": (STEPS, COSTS)}, "a machine")
     style = (paths.ROOT / "_static" / "book.css").read_text()
     for name, figure in figures.items():
         text = f'<!doctype html><meta charset="utf-8"><style>{style}</style><body class="bd-article">{figure.data}'
@@ -43,7 +37,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def opened(visit, site):
-    """A function that opens a figure against a size, or the LSTM's."""
+    """A function that opens a figure against a size."""
 
     def open_page(name="vocabulary", viewport=DESKTOP, **more):
         return visit((site / "chapters" / f"{name}.html").as_uri(), viewport=viewport, **more)
@@ -69,7 +63,7 @@ def move(tab, moves: list[tuple[str, dict[str, int]]]) -> list[str]:
           });
           return document.querySelector(".moving-reading").textContent;
         })""",
-        moves,
+        [(lab.in_words(line), to) for line, to in moves],
     )
 
 
@@ -94,14 +88,6 @@ def test_it_reads_out_each_stored_step_and_what_the_formula_says(opened, against
             assert numbers(text)[1:] == rounded([1e3 * each for each in (row["step_s"], *ends, seconds)])
 
 
-def test_it_reads_out_an_lstms_steps_and_the_sum_of_its_three_costs(opened):
-    moves = [("numpy, loop", {"length": length, "batch": batch}) for length, batch in ((10, 32), (50, 512))]
-    # 4 + 1 · 10 + 0.01 · 32 · 10 ms; then 4 + 1 · 50 + 0.01 · 512 · 50 ms, with an interval that reaches below zero.
-    small, large = "20.0 ms measured (10.0 to 30.0), 17.2 ms", "250 ms measured, 310 ms"
-    expected = [f"10 time steps: {small} by the formula", f"50 time steps: {large} by the formula"]
-    assert move(opened("lstm"), moves) == expected
-
-
 def test_a_size_that_was_not_measured_has_the_formulas_value_alone(opened):
     sizes, (_, fit) = {"vocabulary": 50_000, "batch": 40, "length": 12}, moving.fitted(MACHINE)["numpy"]
     text = move(opened(), [("numpy", sizes)])[0]
@@ -114,7 +100,7 @@ def test_a_stack_measured_at_one_length_has_no_other(opened):
     lengths = {stack: rows["length"].nunique() for stack, (rows, _) in moving.fitted(MACHINE).items()}
     tab = opened("length")
     for stack, number in lengths.items():
-        tab.select_option("#moving-line", stack)
+        tab.select_option("#moving-line", lab.in_words(stack))
         assert tab.locator("#moving-length").is_disabled() == (number == 1)
         assert ("25 tokens only" in tab.locator(".moving-fields").last.inner_text()) == (number == 1)
     assert 1 in lengths.values()

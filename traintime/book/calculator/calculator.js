@@ -42,16 +42,17 @@ function costsOf({machine, stack, gflops, gbytes}) {
   return Object.fromEntries(Object.entries(DATA.costs[machine][stack]).map(costs));
 }
 
-// The measured steps of a machine and stack: settings (at), the step, the mean step, of which an epoch is made, and the
-// logarithms of the factors by which the formula missed both.
+// The measured steps of a machine and stack: settings (at), the step, the mean step, of which an epoch is made, the
+// largest peak of memory, and the logarithms of the factors by which the formula missed both steps.
 const STEPS = {};
 function stepsOf({machine, stack}) {
   return STEPS[`${machine} ${stack}`] ??= (DATA.measured[machine]?.[stack] ?? []).map((row) => {
     const at = {machine, stack, ...Object.fromEntries(DATA.set.map((name, place) => [name, row[place]]))};
     const from = (place) => ({value: row[place], low: row[place + 1] ?? NaN, high: row[place + 2] ?? NaN});
     const first = DATA.set.length, step = {...from(first), runs: row[first + 3]}, mean = from(first + 4);
+    const peak = row[first + 7] && {value: row[first + 7], low: NaN, high: NaN};
     const predicted = byFormula({...DATA.usual, ...at}).step.value;
-    return {at, step, mean, missed: [step, mean].map((took) => Math.log(took.value / predicted))};
+    return {at, step, mean, peak, missed: [step, mean].map((took) => Math.log(took.value / predicted))};
   });
 }
 
@@ -77,20 +78,21 @@ function byFormula(settings) {
 const apart = (at, settings) => SIZES.reduce((sum, name) => sum + Math.abs(Math.log(at[name] / settings[name])), 0) +
   NEAR.far * NEAR.ways.filter((name) => at[name] !== settings[name]).length;
 
-function fromSteps(settings, {step, epoch, error}) {
+function fromSteps(settings, {step, epoch, peak, error}) {
   const rows = stepsOf(settings), far = rows.map(({at}) => apart(at, settings)), least = Math.min(...far);
-  if (!rows.length) return {step, epoch};
+  if (!rows.length) return {step, epoch, peak};
   const nearest = rows[far.indexOf(least)], measured = nearest.step;
-  if (!least) return {nearest, measured, step: measured, epoch: scaled(nearest.mean, epoch.value / step.value)};
+  const its = {epoch: scaled(nearest.mean, epoch.value / step.value), peak: nearest.peak ?? peak};
+  if (!least) return {nearest, measured, step: measured, ...its};
   const spread = NEAR.spread[DATA.machines[settings.machine].card ? NEAR.cards : settings.stack];
   const off = Math.min(error, Math.hypot(NEAR.repeat[settings.stack], Math.sqrt(spread * least)));
   const weighed = (of) => rows.reduce((sum, row, place) => sum + of(row) * far[place] ** -NEAR.power, 0);
   const [stepBy, epochBy] = [0, 1].map((which) => Math.exp(weighed((row) => row.missed[which]) / weighed(() => 1)));
-  return {nearest, step: within(step.value * stepBy, off), epoch: within(epoch.value * epochBy, off)};
+  return {nearest, step: within(step.value * stepBy, off), epoch: within(epoch.value * epochBy, off), peak};
 }
 
 function answer(settings, withChanges = true) {
-  const formula = byFormula(settings), found = {...fromSteps(settings, formula), formula, peak: formula.peak};
+  const formula = byFormula(settings), found = {...fromSteps(settings, formula), formula};
   found.total = scaled(found.epoch, settings.epochs);
   found.limit = PARTS.reduce((most, name) => (formula.parts[name] > formula.parts[most] ? name : most));
   if (withChanges) found.changes = worthwhile(settings, found);
@@ -126,9 +128,9 @@ function worthwhile(settings, found) {
 
 // Numbers as people read them
 
-function shown(value, units = DATA.seconds) {
+function shown(value, units = DATA.seconds, digits = 2) {
   const [, size, name] = units.find(([limit]) => limit === null || value < limit);
-  const rounded = Number((value / size).toPrecision(2));
+  const rounded = Number((value / size).toPrecision(digits));
   return `${rounded < 10 ? rounded.toPrecision(2) : rounded.toLocaleString("en")} ${name}`;
 }
 // An interval; nothing without one.
@@ -144,6 +146,7 @@ function milliseconds({value, low, high, runs}) {
 const counted = (number) => number.toLocaleString("en");
 const percent = (share) => `${(100 * share).toFixed(share < 0.01 && share > 0 ? 1 : 0)}\u00a0%`;
 const level = percent(DATA.level);
+const software = (stack) => DATA.choices.stack[stack];
 const times = (factor) => `${factor < 10 ? factor.toPrecision(2) : Math.round(factor).toLocaleString("en")} times`;
 const short = (number) => {
   const [size, letter] = number >= 1e6 ? [1e6, "M"] : number >= 1e3 ? [1e3, "K"] : [1, ""];
@@ -183,11 +186,11 @@ function read() {
     problems.batch = `Batch: ${counted(settings.batch)} is more than the ${counted(settings.sentences)} sentences.`;
   }
   if (settings.optimizer === DEFERRED && !DATA.deferred.includes(settings.stack)) {
-    problems.optimizer = `Optimizer: ${settings.stack} has no deferred embedding. Take ${DATA.deferred.join(", ")}, ` +
-      "or another optimizer.";
+    problems.optimizer = `Optimizer: ${software(settings.stack)} has no deferred embedding. Take ` +
+      `${DATA.deferred.map(software).join(", ")}, or another optimizer.`;
   }
   if (!(settings.allocator in costsOf(settings))) {
-    problems.allocator = `Allocator: the costs of ${settings.stack} under ${settings.allocator} are not known there. ` +
+    problems.allocator = `Allocator: the costs of ${software(settings.stack)} under ${settings.allocator} are not known there. ` +
       `Take ${DATA.usual.allocator}, or another machine or software.`;
   }
   return {settings, problems};
@@ -219,7 +222,7 @@ function fill(hash) {
     else if (name in DATA.numbers) to.value = value;
     else if (!SELECTS.includes(name)) refused.push(`no ${name} is known here`);
     else if (![...to.options].some((option) => option.value === value)) {
-      refused.push(`${name} ${value} is not known here, and ${usual[name]} stands in its place`);
+      refused.push(`${name} ${value} is not known here, and ${DATA.choices[name][usual[name]]} stands in its place`);
     } else to.value = value;
     // What is no number leaves a number field empty.
     if (name in DATA.numbers && to.value === "") refused.push(`${name} ${value} is no number`);
@@ -294,10 +297,9 @@ function showAnswer(settings, found) {
   const texts = {}, first = {}, known = found.measured;
   for (const name of ["step", "epoch", "total", "peak"]) {
     const units = name === "peak" ? DATA.bytes : DATA.seconds, to = calculator.querySelector(`[data-answer="${name}"]`);
-    const best = found[name], alone = found.formula.step.value;
+    const best = found[name], own = name === "peak" && best !== found.formula.peak ? "measured: the largest peak" : "";
     const [value, ends] = known && name === "step" ? milliseconds(known) : [shown(best.value, units), between(best, units)];
-    const formula = found.nearest && name === "step" ? `by the formula alone: ${shown(alone)}` : "";
-    const lines = [ends, formula].filter((line) => line);
+    const lines = [ends, own].filter((line) => line);
     for (const each of ["value", "low", "high"]) to.dataset[each] = best[each];
     to.replaceChildren(value, ...lines.map((line) => element("small", {}, line)));
     texts[name] = [value, ...lines].join(", ");
@@ -352,7 +354,7 @@ function showReasons(settings, found) {
     const colour = element("i", {"aria-hidden": "true"});
     colour.style.background = `var(--calculator-${name})`;
     const seconds = share(name) * found.step.value, attributes = {"data-share": name, "data-value": seconds};
-    const time = element("td", attributes, seconds ? shown(seconds) : "0");
+    const time = element("td", attributes, seconds ? shown(seconds, DATA.seconds, 3) : "0");
     return element("tr", {}, element("th", {scope: "row"}, colour, name), time, element("td", {}, percent(share(name))));
   }));
   place("changes").replaceChildren(...found.changes.map(({change, settings: other, factor, known}) => {

@@ -118,23 +118,24 @@ def costs_of(machine: str, stack: str) -> dict[str, Costs]:
 
 @functools.cache
 def steps() -> pd.DataFrame:
-    """The classifier's measured steps: the page's machine, stack, SET, and the columns of points.STEPS (s) around runs,
-    which is 0 for the 2017 post's.
+    """The classifier's measured steps: the page's machine, stack, SET, the columns of points.STEPS (s) around runs, of
+    which the 2017 post's have 0, and the largest peak of a processor's memory (bytes).
     """
     ways = {"optimizer": list(OPTIMIZERS), "frozen": [False, True], "allocator": list(ALLOCATOR_NAMES)}
-    found = []
+    found, each = [], ["machine", "stack", "key"]
+    peaks = derived.read("runs").query("not disturbed and device == 'cpu'").groupby(each)["peak_bytes"].max()
     for name, title in known.titles().items():
         # On a card Keras hands the LSTM to cuDNN.
         run, machine = ({"device": "gpu", "kernel": "cudnn"}, OURS[1]) if name == OURS[0] else ({}, name)
         run |= dict.fromkeys((*SIZES, "loop", "sentences"), ...)
         rows = lab.configurations(title, stack=stack_names(), **run, **ways)
-        found.append(rows[~rows["disturbed"]].assign(machine=machine))
+        found.append(rows[~rows["disturbed"]].join(peaks, on=each).assign(machine=machine))
     posted = original.s0().query("device == 'GPU'")[["vocabulary", "batch", "length", "step_s"]]
     usual = Rnn().model_dump(include=set(SET)) | {"allocator": USUAL, "machine": THE_DOCUMENTS, "stack": THEIRS}
     posted = posted.assign(**{name: value for name, value in usual.items() if name not in posted}, runs=0)
     # Single steps are timed in each loop; those of the loop "steps" come last, and stay.
     rows = pd.concat([*found, posted.assign(mean_s=posted["step_s"])]).sort_values("loop", kind="stable")
-    rows = rows[["machine", "stack", *SET, *points.STEPS["median_s"], "runs", *points.STEPS["step_s"]]]
+    rows = rows[["machine", "stack", *SET, *points.STEPS["median_s"], "runs", *points.STEPS["step_s"], "peak_bytes"]]
     rows = rows.astype(dict.fromkeys((*SIZES, "runs"), int) | {"frozen": bool})
     rows = rows.drop_duplicates(["machine", "stack", *SET], keep="last")
     return rows[[its.allocator in costs_of(its.machine, its.stack) for its in rows.itertuples()]]

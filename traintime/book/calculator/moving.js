@@ -24,7 +24,7 @@ const milliseconds = (seconds, digits = places(seconds)) => (1e3 * seconds).toLo
   {minimumFractionDigits: digits, maximumFractionDigits: digits});
 
 function inWords(line, at, size, unit) {
-  const point = measured(line, at), formula = `${milliseconds(predicted(line, at))} ms by the formula`;
+  const point = measured(line, at), formula = `${milliseconds(predicted(line, at))} ms on the line`;
   if (!point) return `${counted(at[size])} ${unit}: ${formula}, not measured`;
   const [step, low, high] = point.slice(at.length), digits = places(step);
   const interval = low === null ? "" : ` (${milliseconds(low, digits)} to ${milliseconds(high, digits)})`;

@@ -8,7 +8,7 @@ paper and in JupyterLab nothing of the figure is shown.
 import functools
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -17,32 +17,52 @@ from IPython.display import HTML
 
 from traintime import lab
 from traintime.explain import formula as formulas
-from traintime.explain.formula import SIZES, B, Fit, Formula, L
+from traintime.explain.formula import SIZES, Fit
 from traintime.workloads.rnn import Rnn
 
 SCRIPT = Path(__file__).with_name("moving.js")  # the build copies it into _static
-# One LSTM: a per-step overhead, each time step that waits for the one before, each token of the batch.
-POSITIONS = Formula({"a": sympy.Integer(1), "l": L, "c": B * L})
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # tenths of a power of ten at which a slider stops
-# For each line its name, the measured points (columns: the sizes, step_s, low_s, high_s, in s), and the costs of the
-# formula that is fitted to them, s.
-Lines = Mapping[str, tuple[pd.DataFrame, Formula, Mapping[str, float]]]
 # What each slider is called, what it counts, and where it is at first.
 CLASSIFIER = {
     "vocabulary": ("Vocabulary", "rows", Rnn().vocabulary),
     "batch": ("Batch", "sentences", Rnn().batch),
     "length": ("Length", "tokens", Rnn().length),
 }
-LSTM = {"length": ("Length", "time steps", 50), "batch": ("Batch", "sequences", 32)}
 FORMULA = 'the sum of four costs (<a href="15-one-formula.html">chapter 15</a>)'
 
 
 def classifier(machine: str, against: str, formula: str = FORMULA) -> HTML:
-    """The 2017 post's classifier on a machine, a line a stack, against a size: "vocabulary", "batch" or "length";
-    formula: what the line is, in HTML.
+    """The 2017 post's classifier on a machine, a line a stack; empty without a line. against: the size on the axis,
+    "vocabulary", "batch" or "length"; formula: what the line is, in HTML.
     """
-    lines = {stack: (rows, fit.formula, fit.coefficients) for stack, (rows, fit) in fitted(machine).items()}
-    return _figure(machine, lines, formula, _select("line", "Software", lines, "2026-tensorflow"), CLASSIFIER, against)
+    lines = fitted(machine)
+    if not lines:
+        return HTML("")
+    measured = pd.concat([rows for rows, _ in lines.values()])
+    stopping = {name: stops(measured[name]) for name in CLASSIFIER}
+    data = {
+        "sizes": [{"unit": unit, "stops": stopping[name]} for name, (_, unit, _) in CLASSIFIER.items()],
+        "lines": [{"costs": _summands(fit), "points": _points(rows)} for rows, fit in lines.values()],
+    }
+    axes = [label for label, _, _ in CLASSIFIER.values()]
+    sliders = [_slider(name, *about, stopping[name]) for name, about in CLASSIFIER.items()]
+    return HTML(
+        f"""<div class="moving" style="display: none" role="group" aria-labelledby="moving-title">
+<p id="moving-title"><strong>Move the sizes.</strong> Dots: steps measured on {html.escape(machine)}, with 95\u00a0%
+intervals. Line: {formula}. Grey: all others.</p>
+<div class="moving-fields">
+{_select("line", "Software", lines, "2026-tensorflow")}
+{_select("axis", "Horizontal axis", axes, CLASSIFIER[against][0])}
+</div>
+<svg role="img" aria-label="Measured steps and the line; the sliders stop at each of these steps"><g></g></svg>
+<p class="moving-reading" aria-live="polite"></p>
+<div class="moving-fields">
+{"".join(sliders)}</div>
+<script type="application/json">{json.dumps(data, allow_nan=False, separators=(",", ":"))}</script>
+</div>
+<noscript><style>.bd-article .moving {{ display: none !important; }}</style></noscript>
+<script defer src="../_static/{SCRIPT.name}"></script>"""
+    )
 
 
 @functools.cache
@@ -62,56 +82,12 @@ def fitted(machine: str) -> dict[str, tuple[pd.DataFrame, Fit]]:
     return lines
 
 
-def lstm(lines: Mapping[str, tuple[pd.DataFrame, Mapping[str, float]]], title: str) -> HTML:
-    """One LSTM on a machine (title), a line each, against the time steps; for each its points and costs: a, l and c."""
-    drawn = {name: (rows, POSITIONS, costs) for name, (rows, costs) in lines.items()}
-    select = _select("line", "Software and way", lines, "2026-tensorflow, loop")
-    return _figure(title, drawn, "the sum of three costs above", select, LSTM, "length")
-
-
-def _figure(
-    machine: str, lines: Lines, formula: str, select: str, sizes: Mapping[str, tuple[str, str, int]], against: str
-) -> HTML:
-    """The figure as HTML; empty without a line. machine: who measured; formula: what the line is, in HTML; select: the
-    choice of a line; sizes: the sliders; against: the size on the horizontal axis.
-    """
-    if not lines:
-        return HTML("")
-    measured = pd.concat([rows for rows, _, _ in lines.values()])
-    stopping = {name: stops(measured[name]) for name in sizes}
-    data = {
-        "sizes": [{"unit": unit, "stops": stopping[name]} for name, (_, unit, _) in sizes.items()],
-        "lines": [
-            {"costs": _summands(terms, costs, sizes), "points": _points(rows, sizes)}
-            for rows, terms, costs in lines.values()
-        ],
-    }
-    axes = [label for label, _, _ in sizes.values()]
-    sliders = [_slider(name, *about, stopping[name]) for name, about in sizes.items()]
-    return HTML(
-        f"""<div class="moving" style="display: none" role="group" aria-labelledby="moving-title">
-<p id="moving-title"><strong>Move the sizes.</strong> Dots: steps measured on {html.escape(machine)}, with 95\u00a0%
-intervals. Line: {formula}. Grey: all others.</p>
-<div class="moving-fields">
-{select}
-{_select("axis", "Horizontal axis", axes, sizes[against][0])}
-</div>
-<svg role="img" aria-label="Measured steps and the line; the sliders stop at each of these steps"><g></g></svg>
-<p class="moving-reading" aria-live="polite"></p>
-<div class="moving-fields">
-{"".join(sliders)}</div>
-<script type="application/json">{json.dumps(data, allow_nan=False, separators=(",", ":"))}</script>
-</div>
-<noscript><style>.bd-article .moving {{ display: none !important; }}</style></noscript>
-<script defer src="../_static/{SCRIPT.name}"></script>"""
-    )
-
-
-def _summands(formula: Formula, costs: Mapping[str, float], sizes: Iterable[str]) -> list[list[float]]:
+def _summands(fit: Fit) -> list[list[float]]:
     """For each term its cost (s), then the power of each size by which it is multiplied."""
     symbols = {name: sympy.Symbol(letter, positive=True) for letter, name in SIZES.items()}
-    powers = {name: term.as_powers_dict() for name, term in formula.terms.items()}
-    return [[costs[name], *(int(each[symbols[size]]) for size in sizes)] for name, each in powers.items()]
+    powers = {name: term.as_powers_dict() for name, term in fit.formula.terms.items()}
+    costs = fit.coefficients
+    return [[costs[name], *(int(each[symbols[size]]) for size in CLASSIFIER)] for name, each in powers.items()]
 
 
 def stops(measured: Iterable[int]) -> list[int]:
@@ -121,11 +97,11 @@ def stops(measured: Iterable[int]) -> list[int]:
     return sorted(found | {size for size in even if min(found) < size < max(found)})
 
 
-def _points(rows: pd.DataFrame, sizes: Iterable[str]) -> list[list[float | None]]:
+def _points(rows: pd.DataFrame) -> list[list[float | None]]:
     """For each point its sizes, then the step with the ends of its interval (s): None where it was measured once, or so
     seldom that the interval reaches below zero.
     """
-    names = [*sizes, "step_s", "low_s", "high_s"]
+    names = [*CLASSIFIER, "step_s", "low_s", "high_s"]
     rows = rows[names].astype({"low_s": float, "high_s": float})
     rows.loc[~(rows["low_s"] > 0), ["low_s", "high_s"]] = float("nan")
     return [[None if pd.isna(value) else value for value in row] for row in rows.astype(object).to_numpy()]

@@ -40,7 +40,7 @@ HERE = Path(__file__).parent
 # Pages include these by name (calculator.md, index.md); the first holds everything that moves.
 CALCULATOR, EXAMPLES, TWO_STEPS = "calculator.html", "calculator-examples.html", "two-steps.html"
 GB = 1e9
-DAY = 86_400.0
+DAY, NIGHT = 86_400.0, 8 * 3_600.0
 # Up to which value, in a unit of what size, under what name; the last has no end.
 SECONDS = (
     (1e-3, 1e-6, "µs"),
@@ -84,7 +84,7 @@ def data() -> dict[str, Any]:
         "choices": {
             "optimizer": choices.OPTIMIZER_NAMES,
             "machine": {name: each["title"] for name, each in offered.items()},
-            "stack": {name: name for name in names},
+            "stack": {name: lab.in_words(name) for name in names},
             "allocator": choices.ALLOCATOR_NAMES,
         },
         "deferred": [name for name in names if stacks.ALL[name].api == BY_ROW[choices.DEFERRED]],
@@ -106,7 +106,7 @@ def _plain(found: dict[str, costs.Costs]) -> dict[str, Any]:
 
 def _measured() -> dict[str, dict[str, list[list[Any]]]]:
     """The measured steps by machine and stack: SET, step with its interval (s; None without one), runs, mean step with
-    its interval.
+    its interval, memory.
     """
     found: dict[str, dict[str, list[list[Any]]]] = {}
     for machine, stack, *row in choices.steps().itertuples(index=False):
@@ -134,13 +134,16 @@ def values() -> dict[str, str]:
     terms = STEP.latex_terms()
     lines = [" + ".join(terms[place : place + A_LINE]) for place in range(0, len(terms), A_LINE)]
     aligned = r"t_{\mathrm{step}} ={}& " + "\\\\\n&+ ".join(lines)
-    epoch, outside = answer()[1], [size / GB for size in choices.outside_pools().values()]
+    (_, epoch, _), (large, night, _) = answer(), answer(vocabulary=500_000)
+    outside = [size / GB for size in choices.outside_pools().values()]
     off = {name: np.exp(logs.abs()) for name, logs in near.left_out()[["formula", "carried"]].items()}
     return {
         "calculator_measured": between(epoch),
         "calculator_context": f"{CONTEXT / GB:.1f} GB",
         "calculator_outside": f"{min(outside):.1f} to {max(outside):.1f} GB",
-        "calculator_500k": answer(vocabulary=500_000)[0],
+        "calculator_500k": large,
+        "calculator_500k_epoch": between(night),
+        "calculator_night": f"{NIGHT // night.value:.0f} ({NIGHT // night.high:.0f} to {NIGHT // night.low:.0f})",
         "calculator_steps": f"{len(near.steps())}",
         "calculator_within": f"{off['carried'].quantile(LEVEL):.2f}",
         "calculator_worst": f"{off['carried'].max():.1f}",
@@ -237,12 +240,13 @@ def answer(machine: str = "", stack: str = choices.STACK, **sizes: Any) -> tuple
             for one, factor in ((predicted.step, step), (predicted.epoch, mean))
         )
         return between(step), epoch, predicted.memory
-    step, low, high, runs, *mean = (math.nan if each is None else each for each in row)
+    step, low, high, runs, *mean, peak = (math.nan if each is None else each for each in row)
     epoch = Interval(*mean).scaled(predicted.epoch.value / predicted.step.value)
+    memory = Interval(peak) if peak > 0 else predicted.memory
     if not runs:  # the post printed two digits
-        return f"{shown(step)}, by the 2017 post", epoch, predicted.memory
+        return f"{shown(step)}, by the 2017 post", epoch, memory
     told = Interval(step, low, high).text(f",.{0 if step > 0.1 else 1}f", 1e3, "ms")
-    return f"{told}, {runs} run{'s' * (runs > 1)}", epoch, predicted.memory
+    return f"{told}, {runs} run{'s' * (runs > 1)}", epoch, memory
 
 
 def _examples() -> str:
@@ -259,4 +263,4 @@ def _examples() -> str:
     for name, settings in rows.items():
         step, epoch, memory = answer(**settings)
         lines.append([name, step, between(epoch), between(memory, BYTES)])
-    return markup.table(["", "a step", "an epoch", "memory, predicted"], lines) + "\n"
+    return markup.table(["", "a step", "an epoch", "memory"], lines) + "\n"
