@@ -159,7 +159,8 @@ class Estimate:
         limits = self._limits
         told = ", ".join(f"{text} ({SAID[one]})" if len(limits) > 1 else text for text, one in limits)
         if self.deadline_s is not None:
-            fit = (self.deadline_s / each for each in (self.epoch.value, self.epoch.high, self.epoch.low))
+            in_all = (self.total.value, self.total.high, self.total.low)  # an epoch has its share of what comes once
+            fit = (self.deadline_s * self.epochs / each for each in in_all)
             told += "; {} epochs fit ({} to {})".format(*(digits(each, 2) for each in fit))
         lines = [("answer", f"{SAID[self.meets()]}: {told}")] if limits else []
         untold = self.tier != "formula" and self.total.high > UNTOLD * self.total.low

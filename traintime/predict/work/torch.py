@@ -294,10 +294,10 @@ def _of_steps(module: torch.nn.RNNBase, inputs: torch.Tensor) -> tuple[int, int]
     hold, as measured on torch 2.13 (of an LSTM three fifths of oneDNN's workspace, before the way back).
     """
     units, ways = module.hidden_size, module.num_layers * (2 if module.bidirectional else 1)
-    least, kept, beside = {"LSTM": (6, 0, 0), "GRU": (5, 10, 2)}.get(module.mode, (2, 2.5, 2))
+    least, kept, further = {"LSTM": (6, 0, 0), "GRU": (5, 10, 2)}.get(module.mode, (2, 2.5, 2))
     workspace = (8 + 7 * max(1.0, module.input_size / units)) * (module.mode == "LSTM")
     numbers = math.prod(inputs.shape[:-1]) * units * inputs.element_size()
-    return ways * least * numbers, round((ways * (kept + 0.6 * workspace) + beside + 0.4 * workspace) * numbers)
+    return ways * least * numbers, round((ways * (kept + 0.6 * workspace) + further + 0.4 * workspace) * numbers)
 
 
 def _tensors(thing: Any) -> list[torch.Tensor]:
