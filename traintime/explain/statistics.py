@@ -9,7 +9,7 @@ runs, that intervals have their stated coverage and that tables of identical thi
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from scipy.special import stdtrit
 Array = NDArray[np.float64]
 Runs = Sequence[ArrayLike]
 Function = Callable[[Array], Array]
-Reason = Literal["significant", "within noise", "significant before correction", "less than 5 %", "one run"]
 
 DRAWS = 4000  # of a drawn interval, and of a noise floor
 LEVEL = 0.95  # share of intervals that hold the truth
@@ -301,25 +300,3 @@ def central(drawn: ArrayLike, value: float, degrees: float = float("inf")) -> In
     """Central interval of the draws, widened where need be to hold the value itself; none where a draw is missing."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value) if np.isnan(low) else Estimated(value, min(low, value), max(high, value), degrees)
-
-
-def verdicts(ratios: Sequence[Interval], least: float = LEAST) -> list[Reason]:
-    """What may be said of each ratio of one table, in its order; the one rule of what is significant.
-
-    Two things that ran in the same rounds differ significantly where the interval of their ratio excludes 1 though it
-    is one of so many in the table (Interval.one_of), and they differ by `least` or more. What has no interval is not
-    tested and does not weaken the other tests.
-    "significant before correction": the interval as one by itself excludes 1, and as one of the table it does not.
-    """
-    tested = sum(ratio.low == ratio.low for ratio in ratios)
-    return [_verdict(ratio, tested, least) for ratio in ratios]
-
-
-def _verdict(ratio: Interval, tested: int, least: float) -> Reason:
-    if np.isnan(ratio.low):
-        return "one run"
-    if not ratio.excludes(1):
-        return "within noise"
-    if not ratio.one_of(tested).excludes(1):
-        return "significant before correction"
-    return "less than 5 %" if max(ratio.value, 1 / ratio.value) < 1 + least else "significant"
