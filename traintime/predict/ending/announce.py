@@ -216,7 +216,8 @@ class Ending:
             return []
         self._said = elapsed
         # Who writes a loop knows of its validation; Keras tells no callback whether `fit` has any.
-        line = self._line(estimate, elapsed, changed, unseen=progress.unseen and not self.argument)
+        unseen, unsettled = progress.unseen and not self.argument, progress.within.unsettled
+        line = self._line(estimate, elapsed, changed, unseen, unsettled)
         if speeds:
             before, after = map(lasting, speeds)
             line = f"Steps take {after} now and took {before}: only those since then count. {line}"
@@ -234,7 +235,7 @@ class Ending:
             return elapsed >= 2 * self._said or (begins and progress.epoch - 1 == progress.first_epoch)
         return elapsed >= self._said + float(self._every)
 
-    def _line(self, estimate: EndEstimate, elapsed: float, changed: bool, unseen: bool) -> str:
+    def _line(self, estimate: EndEstimate, elapsed: float, changed: bool, unseen: bool, unsettled: bool) -> str:
         """The end and the verdict, which comes first where it has changed."""
         now, remaining = self._wall(), estimate.remaining
         left, low, high = map(durations.text, (remaining.value, remaining.low, remaining.high))
@@ -247,7 +248,8 @@ class Ending:
             return line
         name = f"Deadline ({self._deadline.shown(now)}):"
         if not changed:
-            verdict = {True: "will be met", False: "will be missed", None: "too close to call"}[estimate.meets]
+            open_ = "open, as the speed seems to change" if unsettled else "too close to call"
+            verdict = {True: "will be met", False: "will be missed", None: open_}[estimate.meets]
             return f"{line} {name} {verdict}."
         apart = durations.text(abs(remaining.value - self._deadline.left(elapsed, now)))
         if estimate.meets:
