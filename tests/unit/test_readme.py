@@ -46,4 +46,4 @@ def test_readme_quotes_the_record_that_an_answer_quotes():
     came = record.of("probed", "2026-jax")
     assert re.search(r"evidence +probed, \d+ s on jax; (.*)\n", README)[1] == came.brief
     table = (paths.ROOT / "tests" / "golden" / "16.json").read_text().replace("\u2011", "-")
-    assert re.search(r"probed: [^|]*\| 2026-jax .* \| (\d+ of \d+) \|", table)[1] == f"{came.held} of {came.models}"
+    assert re.search(r"probed: [^|]*\| JAX .* \| (\d+ of \d+) \|", table)[1] == f"{came.held} of {came.models}"
