@@ -131,7 +131,8 @@ def test_a_stopped_build_leaves_the_pages_whole_and_the_next_one_goes_on(copy, w
         process.communicate()
         assert left(copy) == []
         assert (html / "index.html").exists()
-        assert len(list((html / "chapters").glob("*.html"))) == len(list((copy / "chapters").glob("*.ipynb")))
+        stems = {page.stem for page in (html / "chapters").glob("*.html")}  # old addresses, which redirect, among them
+        assert stems >= {notebook.stem for notebook in (copy / "chapters").glob("*.ipynb")}
         assert tracked(copy) == files
     record_property("tried", times)
     build(copy)
