@@ -275,15 +275,18 @@ def test_a_plain_loop_of_torch_is_probed_by_its_step():
         network(torch.randn(n, 20)).square().mean().backward()
         optimizer.step()
 
-    one = traintime.estimate(step=step, samples=64 * 300 + 10, batch_size=64, epochs=2, seconds=3)
+    for last in (False, False, True):  # as above
+        one = traintime.estimate(step=step, samples=64 * 300 + 10, batch_size=64, epochs=2, seconds=3)
+        took = seconds_of(lambda: [step(n) for n in ([64] * 300 + [10]) * 2])
+        if one.total.value / 5 < took < 5 * one.total.value or last:
+            break
+    assert one.total.value / 5 < took < 5 * one.total.value
     assert one.tier == "probed"
     assert one.of.endswith("torch")
     # The batch, and beside it the last one, which is smaller, if a busy machine has left time for it.
     alone = any("one batch size alone was tried" in note for note in one.notes)
     assert set(asked) == ({64} if alone else {64, 10})
     assert one.memory.value > 1e8
-    took = seconds_of(lambda: [step(n) for n in ([64] * 300 + [10]) * 2])
-    assert one.total.value / 5 < took < 5 * one.total.value
 
 
 def test_a_smaller_model_is_tried_in_the_place_of_a_larger_one():

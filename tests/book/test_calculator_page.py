@@ -221,7 +221,7 @@ def test_the_link_restores_the_settings(opened, visit, number):
         }""",
         its,
     )
-    tab.wait_for_timeout(400)
+    tab.wait_for_url(re.compile("#."))
     link = tab.url
     assert not re.search(r"[\s()'\"<>]", link)
     # As it comes back from a message: with a line's end and a full stop behind it.

@@ -114,7 +114,7 @@ def test_a_loader_counts_as_fast_as_it_is(workers):
     assert (one.samples, one.batch_size) == (len(Slow()), 8), "the loader's own"
     assert one.limited_by.startswith("waiting for data")
     assert all(each.time > 0.5 for each in one.helps), "a larger batch waits as much longer"
-    assert one.step.value == pytest.approx(0.08 / max(workers, 1), rel=0.4)
+    assert one.step.value > 0.6 * 0.08 / max(workers, 1), "a busy machine takes longer, none less"
     assert one.parts["steps"] == pytest.approx(9 * (len(Slow()) // 8) * one.step.value)
 
 

@@ -52,8 +52,8 @@ def estimate(
     model: a compiled Keras 3 model; a PyTorch module, with loss, optimizer and data; or a Point of the book's
     workloads. Or none, and step: a function that trains on one batch of n samples, `step(n)`, in any library.
     samples: of an epoch, those of the data if none are given; batch_size: samples a step, by default those of a Point
-    or a DataLoader, and of a Keras model the 32 that `fit` takes; epochs; validation: samples that are evaluated after
-    each epoch; saves: times that the model is written to a file.
+    or a DataLoader, and of a Keras model the 32 that `fit` takes; epochs; validation: samples evaluated after an epoch,
+    a third of them where every third epoch ends with it; saves: times that the model is written to a file.
     deadline: "8h", "90m", or seconds; memory: "16GB", or bytes: the answer says whether they are kept.
     probe: a smaller model like it, compiled, that is trained in its place where it is too large or too slow to be
     tried: with fewer rows, positions or units; probe_batch: samples a step of that, or of the model itself.

@@ -196,6 +196,7 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
     trial = probe(trainer, batch, seconds, 0 if one_size else other)
     others = process.crowd(begun, trial.took_s)
     full, notes, warnings = trial.full, (), ()
+    to_come = max(request.epochs * math.ceil(request.samples / request.batch) - full.done, 0)
     parts = {
         "first step": full.start_s,
         "steps": request.epochs * request.full_batches * full.step_s,
@@ -232,7 +233,6 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         samples_bytes, copies = trainer.array_bytes(samples) * sample, trainer.copies(batch, samples)
         # The reader's own arrays were there before, and what was trained on is a view of them.
         without = full.peak_bytes - own - copies.training * trained_bytes + min(own, trained_bytes)
-        to_come = max(request.epochs * math.ceil(request.samples / request.batch) - full.done, 0)
         more_bytes += full.leak * to_come + (0 if full.once_s else trainer.cached or 0)
         if full.leak:
             grows = f"memory grows by {digits(full.leak / MEGABYTE)} MB with each step"
@@ -251,7 +251,8 @@ def _trained_evidence(request: Request, trainer: Trainer, sample: float = 1.0, m
         warnings += (
             f"others used {others:.1f} of {psutil.cpu_count()} processors, the time is unsure: ask again without them",
         )
-    source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}"
+    of_all = f", {digits(100 * full.done / (full.done + to_come), 1)}% of all steps" if to_come else ""
+    source = f"{trial.took_s:.0f} s on {trainer.stack.removeprefix('2026-')}{of_all}"
     about = {"notes": notes, "warnings": warnings, "sleeps": trainer.sleeps, "stack": trainer.stack, "wait_s": wait_s}
     return Evidence("probed", source, full.step_s, errors, parts, peak, error, **about)
 
