@@ -7,7 +7,7 @@ starts() {
 
 starts && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	echo "Installing the package chromium, in which the pages are tested"
+	echo "Installing what the tests of the pages lack: the packages chromium and libatomic1"
 	{ apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium libatomic1; } \
 		>/dev/null 2>&1 && starts && exit 0
 fi
