@@ -112,12 +112,12 @@ def _elsewhere(terms: Array, seconds: Array, machines: "pd.Series[str]", workloa
 def memory_models() -> pd.DataFrame:
     """A row for each stack with points under Adam, glibc, on a CPU: columns as memory.MemoryModel's fields, and points.
     Where only models with recurrent layers were measured, one cost is for all that is kept. The workers' own loop does
-    not tell how far off peaks of `fit` are, which holds more (record.peak_error).
+    not tell how far off peaks of `fit` are (record.peak_error). Encoders test it: torch keeps none of their scores.
     """
     found, parts = [], ["runtime", "copies", "kept", "more"]
     for one in derived.measured():
         peaks = [each.result.memory["peak"] for each in one.invocations if each.status == "ok" and each.result]
-        if peaks and usable(one.point) and one.point.sizes.how == memory.ADAM:
+        if peaks and usable(one.point) and one.point.sizes.how == memory.ADAM and one.point.workload != "encoder":
             work, sizes = one.point.work, one.point.sizes
             data = importlib.import_module(f"traintime.workloads.{one.point.workload}.data")
             sample = data.samples(sizes.model_dump(), 1, np.random.RandomState(0))
