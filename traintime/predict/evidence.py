@@ -22,7 +22,7 @@ from traintime.workloads.base import FLOAT, FLOAT32
 
 # Error assumed where fewer than BLOCKS[0] blocks were timed, as of a training's (ending.blocks): ×/÷ 2 at 90 %.
 ALONE = (math.log(2) / 1.645, SURE)
-ALIKE = 0.3  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
+ALIKE = 0.4  # of the formula's error: what stays of it though both steps are made of the same terms in the same shares
 FRESH = 2**25  # bytes of a block beyond which glibc maps fresh pages whenever it is asked for one (M_MMAP_THRESHOLD)
 
 
