@@ -44,6 +44,8 @@ def test_a_notebook_of_its_own_imports_rests_on_itself(notebook):
     path.touch()
     assert uses.run(path) == before
     assert uses.run(notebook("import numpy as other")) != before
+    judging = notebook("from traintime.book import verdicts")
+    assert uses.run(judging) != uses.run(judging, without=[paths.DERIVED / "verdicts.csv"])
 
 
 def test_a_digest_is_of_contents_and_places(tmp_path):

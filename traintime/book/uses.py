@@ -85,12 +85,13 @@ def _places(code: str) -> set[Path]:
 def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> str:
     """Hash of modules of the package, of the data that they read, without some, and of other files."""
     used = set(used)
-    return kept.digest({file_of(name) for name in used} | data(used) - set(without) | set(files))
+    return kept.digest({*map(file_of, used), *data(used), *files} - {*without})
 
 
-def run(notebook: Path) -> str:
-    """Hash of all that a chapter's run rests on, but for what it measures: its code, and not its prose."""
+def run(notebook: Path, without: Iterable[Path] = ()) -> str:
+    """Hash of all that a chapter's run rests on, but for some data and what it measures: its code, and not its prose."""
     cells = [(cell.get("id"), cell["source"]) for cell in _cells(notebook)]
     code = code_of(notebook)
-    files = digest(imported(code), *_files(_places(code)), *(paths.FIGURES / "drawings").glob("*.svg"))
+    drawn = (paths.FIGURES / "drawings").glob("*.svg")
+    files = digest(imported(code), *_files(_places(code)), *drawn, without=without)
     return hashlib.sha256(repr((cells, files)).encode()).hexdigest()

@@ -210,7 +210,7 @@ def update(path: Path = FILE, say: Callable[[str], None] = print) -> None:
     _write(path, rows)
     if not (left := [chapter for chapter in contents.chapters() if chapter not in rows]):
         return
-    say(f"Claims of {len(left)} chapters rest on something new: judging them, about {5 * len(left)} s")
+    say(f"Judging claims that rest on something new: chapters left {len(left)}, about {5 * len(left)} s")
     # Two processes of their own: this one may have threads, and a fork of it could hang.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn, initializer=die_with_parent) as pool:

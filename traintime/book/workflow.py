@@ -18,7 +18,7 @@ import filelock
 import nbformat
 
 from traintime import paths
-from traintime.book import VERDICTS, build, execute, kept, numbers, uses, verdicts
+from traintime.book import VERDICTS, build, execute, kept, numbers, predictions, uses, verdicts
 from traintime.book.contents import chapters
 from traintime.book.processes import die_with_parent, end_children
 from traintime.errors import InputError
@@ -56,9 +56,14 @@ def _make(profile: str, given: dict[str, dict]) -> None:
     work = BUILD / profile
     verdicts.update(JUDGED, execute.say)
     rows = verdicts.fresh(JUDGED)
+    # Of the file of all verdicts a chapter shows its own, and what came of predictions.
+    of_all = {verdicts.FILE, verdicts.bases(verdicts.FILE)}
+    foretold = {label.lstrip("!") for one in predictions.read() for label in one.claims.split()}
+    came = [row for its in rows.values() for row in its if row.claim in foretold]
     for chapter, notebook in chapters().items():
         expressions = numbers.named(nbformat.read(notebook, as_version=4))
-        _write(work / "inputs" / chapter, uses.run(notebook), expressions, given[chapter], rows[chapter])
+        rests_on = (uses.run(notebook, of_all), expressions, given[chapter], rows[chapter], came)
+        _write(work / "inputs" / chapter, *rests_on)
     _write(work / "inputs" / "figures", uses.digest(uses.closure(["traintime.book.figures"])))
     _write(BUILD / "inputs", profile, uses.digest(uses.closure(["traintime.book.build"]), *_pages()))
     if not (HTML / "index.html").exists():
