@@ -89,7 +89,7 @@ def digest(used: Iterable[str], *files: Path, without: Iterable[Path] = ()) -> s
 
 
 def run(notebook: Path, without: Iterable[Path] = ()) -> str:
-    """Hash of all that a chapter's run rests on, but for some data and what it measures: its code, and not its prose."""
+    """Hash of all that a chapter's run rests on but some data and what it measures: its code, and not its prose."""
     cells = [(cell.get("id"), cell["source"]) for cell in _cells(notebook)]
     code = code_of(notebook)
     drawn = (paths.FIGURES / "drawings").glob("*.svg")
