@@ -69,15 +69,18 @@ def test_what_is_named_is_the_largest_size():
 @functools.cache
 def seen_peaks():
     """The highest peak of each large point under glibc on a CPU: (stack, how) -> point -> bytes."""
-    peaks = {}
+    peaks, found = {}, []
     for record in map(records.read, records.files(paths.MEASUREMENTS)):
         point = record.point
         if point.run.allocator != "glibc" or point.run.device != "cpu" or getattr(point.sizes, "vocabulary", 0) < LARGE:
             continue  # an allocator that keeps its memory needs up to half as much again; that is not predicted
-        done = [invocation.result.memory["peak"] for invocation in record.invocations if invocation.result]
-        if done:  # else memory ended before a peak was told
-            of = peaks.setdefault((record.stack, point.sizes.how), {})
-            of[point] = max([*done, of.get(point, 0)])
+        for one in (each for each in record.invocations if each.result):  # else memory ended before a peak was told
+            found.append((one.started, record.stack, point.sizes.how, one.code, point, one.result.memory["peak"]))
+    newest = {(stack, how): code for _, stack, how, code, *_ in sorted(found, key=lambda each: each[0])}
+    for _, stack, how, code, point, peak in found:
+        if code == newest[stack, how]:
+            of = peaks.setdefault((stack, how), {})
+            of[point] = max(peak, of.get(point, 0))
     return peaks
 
 

@@ -36,12 +36,13 @@ CONTEXT = 0.4e9
 def derive(records: Iterable[Record]) -> pd.DataFrame:
     """For each stack and way of training the copies of the parameters at the peak, and the stack's idle memory.
 
-    Copies: the slope from idle to the peak of large tables on a CPU under glibc, the median over points; idle: the
-    least peak after the model was built, less the parameters it holds already.
+    Copies: the slope from idle to the peak of large tables on a CPU under glibc, the median over the runs of the code
+    that measured last; idle: the least peak after the model was built, less the parameters it holds already.
     """
     rows = pd.DataFrame(
         {"stack": record.stack, "how": record.point.sizes.how, "rows": getattr(record.point.sizes, "vocabulary", 0)}
         | {"parameters": FLOAT * record.point.work.parameters, "activations": record.point.work.activation_bytes}
+        | {"started": invocation.started, "code": invocation.code or ""}
         | invocation.result.memory
         for record in records
         if record.point.run.allocator == "glibc" and record.point.run.device == "cpu"
@@ -50,7 +51,8 @@ def derive(records: Iterable[Record]) -> pd.DataFrame:
     )
     idle = np.maximum(rows["built"] - rows["parameters"], rows["imported"])
     rows = rows.assign(idle_bytes=idle.groupby(rows["stack"]).transform("min"))
-    rows = rows[rows["rows"] >= LARGE]
+    rows = rows[rows["rows"] >= LARGE].sort_values("started")
+    rows = rows[rows["code"] == rows.groupby(["stack", "how"])["code"].transform("last")]
     copies = (rows["peak"] - rows["idle_bytes"] - rows["activations"]) / rows["parameters"]
     ways = rows.assign(copies=copies).groupby(["stack", "how"], as_index=False)
     return ways.agg(copies=("copies", "median"), idle_bytes=("idle_bytes", "first"), runs=("copies", "size")).round(3)
