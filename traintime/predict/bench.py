@@ -30,7 +30,7 @@ from traintime.store import records
 TRAINED_S = 20.0  # that a training should take, so that it is one, if nothing else is asked for
 BATCHES = (20, 5000)  # fewest and most of such a training
 SLOW = 6.0  # times as long as it should take it may be predicted to: one of slow steps has fewer batches than that
-LONG_S, LONG_EPOCHS = 60.0, 5  # one that should take longer has epochs, whose times tell how it drifts, and runs once
+LONG_S, LONG_EPOCHS = 60.0, 5  # one that should take longer has epochs, whose times tell how it drifts
 LEAST = 3  # but never fewer
 MOST_BYTES = 2**29  # of its samples
 ROUGH_S = 5.0  # that a plain loop is stepped, to say how many batches its training has
@@ -101,8 +101,8 @@ def run(
     trained_s: float = TRAINED_S,
 ) -> Iterator[dict[str, Any]]:
     """Draw, predict and train so many models of each kind on each backend; each as soon as it is done (_case). seed:
-    None for others at every run; seconds: of each probe; trained_s: of each training, about, beyond LONG_S once and in
-    epochs; kinds: None for all. Raises InputError for a kind that is not known, RuntimeError where a process fails.
+    None for others at every run; seconds: of each probe; trained_s: of each training, about, beyond LONG_S in epochs;
+    kinds: None for all. Raises InputError for a kind that is not known, RuntimeError where a process fails.
     """
     every = [*KINDS, *BEYONDS, *LOOPS]
     for kind in kinds or ():
@@ -159,9 +159,9 @@ def _case(backend: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
     fit_s, peaks: of the processes that trained it; done_s: until the last step, after which `fit` may sleep on
     TensorFlow; predicted: by tier, Estimate.to_dict(); spent_s: seconds that each answer took; allocator: who answered
     malloc; domain: of the sizes (WHOLE); redrawn: draws before it that needed too much memory;
-    predictor_version: see record.versions; epochs_s: of a long training, seconds of each. Cases up to version 9 lack
-    some of these, and have what people do without a predictor: one_batch_s: the second batch, timed, times the batches;
-    line_s: on the line through two smaller models; flops_s: the operations at the machine's own rate.
+    predictor_version: see record.versions; epochs_s: seconds of each epoch of the first training, if long. Cases up to
+    version 9 lack some of these, and have what people do without a predictor: one_batch_s: the second batch, timed,
+    times the batches; line_s: on the line through two smaller models; flops_s: the operations at the machine's rate.
     """
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {name: job[name] for name in ("kind", "sizes", "allocator")}
@@ -169,7 +169,7 @@ def _case(backend: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
         job |= _ask(backend, job | {"task": "size"})
     about |= _ask(backend, job | {"task": "predict", "seconds": seconds})
     training = job | {"task": "train", "samples": about["samples"], "epochs": about["epochs"]}
-    trainings = [_ask(backend, training) for _ in range(1 if job["trained_s"] > LONG_S else 2)]
+    trainings = [_ask(backend, training) for _ in range(2)]
     about["epochs_s"] = trainings[0]["epochs_s"] if job["trained_s"] > LONG_S else None
     about |= {name: [one[name] for one in trainings] for name in ("fit_s", "done_s")}
     about |= {"stack": f"2026-{backend}", "started": started, "machine": machine.this()}
