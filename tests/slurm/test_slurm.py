@@ -96,12 +96,12 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder, self.copy = folder, folder / "copy"
         self.environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "TRAINTIME": str(folder / "run")}
-        for name in ("traintime", "data/derived", "data/external", "data/predicted"):
+        for name in ("traintime", "env", "data/derived", "data/external", "data/predicted"):
             shutil.copytree(paths.ROOT / name, self.copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("profiles", "data/measurements"):
             (self.copy / name).mkdir(parents=True)
-        shutil.copytree(paths.ROOT / "env", self.copy / "env")
-        shutil.copy(paths.ROOT / "pyproject.toml", self.copy)
+        for name in ("pyproject.toml", "requirements.txt"):
+            shutil.copy(paths.ROOT / name, self.copy)
         for name, rounds in (("short", 2), ("long", 40)):
             (self.copy / "profiles" / f"{name}.yaml").write_text(PROFILE.format(rounds=rounds))
         (folder / "main.py").write_text(WITHOUT_SENTINELS)
@@ -157,7 +157,7 @@ class Cluster:
 
     def ended(self, job: str) -> str:
         """The state in which it ended, once it has."""
-        going = ("PENDING", "RUNNING", "COMPLETING")
+        going = ("PENDING", "RUNNING", "SIGNALING", "COMPLETING")
         return until(lambda: (state := self.state(job)) and not any(one in state for one in going) and state, job)
 
 

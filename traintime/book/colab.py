@@ -25,12 +25,12 @@ def lacking() -> list[str]:
 
 
 def prepare() -> None:
-    """Install what is lacking, and change nothing that is there.
+    """Install what is lacking, and change nothing that is there. Processes that cells start find the package, too.
 
     The verdicts are taken as they were published: what they rest on cannot be looked at here, and has not changed.
     Raises RuntimeError with pip's last words where that cannot be done.
     """
-    os.environ[VERDICTS] = str(paths.DERIVED / "verdicts.csv")
+    os.environ |= {VERDICTS: str(paths.DERIVED / "verdicts.csv"), "PYTHONPATH": str(paths.ROOT)}
     if not (wanted := lacking()):
         return
     held = sorted({f"{each.name}=={each.version}" for each in distributions() if each.name})

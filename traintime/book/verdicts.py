@@ -272,7 +272,7 @@ def said(label: str) -> list[str]:
     return [
         f"{', '.join(titles)}: **{verdict}**{', ' if figure else ''}{lab.in_words(figure)}"
         for (verdict, figure), titles in saying.items()
-    ]
+    ] or [NOT_MEASURED]
 
 
 if __name__ == "__main__":

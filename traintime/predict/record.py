@@ -53,18 +53,18 @@ class TrackRecord(SimpleNamespace):
     @property
     def sentence(self) -> str:
         """It, as a reader is told."""
-        where = "all stacks together" if self.stack == OTHERS else self.stack
         anew = f", judged by the rules of version {CORRECTED}" if self.version < CORRECTED else ""
         short = f"; {self.shorter} were shorter than their probe" if self.shorter else ""
         return (
-            f"{self.held} of {self.models} trainings predicted this way ({where}, version {self.version}{anew}) ended "
-            f"inside their interval, with a mean error of {self.error:.0%}{short}"
+            f"{self.held} of {self.models} trainings predicted this way ({self.on}; version {self.version}{anew}) "
+            f"ended inside their interval, with a mean error of {self.error:.0%}{short}"
         )
 
     @property
     def brief(self) -> str:
         """The same in few words."""
-        return f"{self.held} of {self.models} such intervals held"
+        where = "such intervals held" if self.asked in self.on else "held on other stacks"
+        return f"{self.held} of {self.models} {where}"
 
     def beyond(self, seconds: float) -> tuple[str, ...]:
         """What is said of a training that is longer than any that was tried."""
@@ -250,9 +250,10 @@ def judged(cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
 
 def derive() -> pd.DataFrame:
     """A row for each of TIERS and stack (_by_stack), of the newest version with FEWEST trainings or more, against the
-    first training of each model. Columns tier, stack, version, models; held: trainings inside their intervals; error:
-    mean of |predicted / true - 1|; width: upper over lower end, the median; shorter: trainings shorter than their
-    probe; others, others_held: models of other versions, and how many ended inside; longest_s: the longest training.
+    first training of each model. Columns tier, stack, version, models; on: the stacks of these; held: trainings inside
+    their intervals; error: mean of |predicted / true - 1|; width: upper over lower end, the median; shorter: trainings
+    shorter than their probe; others, others_held: models of other versions, and how many ended inside; longest_s: the
+    longest training.
     """
     rows = []
     for tier, its in judged().groupby("tier"):
@@ -260,7 +261,8 @@ def derive() -> pd.DataFrame:
             version = models["version"].max()
             every = its[(its["stack"] == stack) | (stack == OTHERS)]
             others = every[every["version"] != version]
-            about = {"tier": tier, "stack": stack, "version": version} | _came(models)
+            on = ", ".join(sorted(models["stack"].unique()))
+            about = {"tier": tier, "stack": stack, "on": on, "version": version} | _came(models)
             about |= {"longest_s": every["seen"].max(), "shorter": (models["seen"] < models["spent_s"]).sum()}
             rows.append(about | {"others": len(others), "others_held": others["held"].sum()})
     return pd.DataFrame(rows)
@@ -279,4 +281,4 @@ def summary(cases: list[dict[str, Any]]) -> pd.DataFrame:
 
 def of(tier: str, stack: str = OTHERS) -> TrackRecord:
     """What came of answers of this tier on a stack, or on all of them where it has too few."""
-    return TrackRecord(**_of("record", tier, stack))
+    return TrackRecord(**_of("record", tier, stack), asked=stack)
