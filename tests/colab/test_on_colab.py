@@ -77,7 +77,6 @@ def test_it_runs_to_its_end_and_shows_no_raw_role(ran, chapter):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_it_ends_with_the_claims(ran, chapter):
-    notebook, _ = ran(chapter)
-    found = re.findall(r'<td data-head="measured">([^\n]*)</td>', shown(notebook))
+    found = re.findall(r'<td data-head="measured">([^\n]*)</td>', shown(ran(chapter)[0]))
     assert len(found) == sum(claim.chapter == chapter for claim in verdicts.claims().values()) > 0
     assert all(found)

@@ -63,8 +63,7 @@ class TrackRecord(SimpleNamespace):
     @property
     def brief(self) -> str:
         """The same in few words."""
-        where = "such intervals held" if self.asked in self.on else "held on other stacks"
-        return f"{self.held} of {self.models} {where}"
+        return f"{self.held} of {self.models} {'such intervals held' if self.asked in self.on else 'held on other stacks'}"
 
     def beyond(self, seconds: float) -> tuple[str, ...]:
         """What is said of a training that is longer than any that was tried."""
@@ -252,8 +251,7 @@ def derive() -> pd.DataFrame:
     """A row for each of TIERS and stack (_by_stack), of the newest version with FEWEST trainings or more, against the
     first training of each model. Columns tier, stack, version, models; on: the stacks of these; held: trainings inside
     their intervals; error: mean of |predicted / true - 1|; width: upper over lower end, the median; shorter: trainings
-    shorter than their probe; others, others_held: models of other versions, and how many ended inside; longest_s: the
-    longest training.
+    shorter than their probe; others, others_held: other versions' models, and those inside; longest_s: the longest.
     """
     rows = []
     for tier, its in judged().groupby("tier"):
