@@ -13,7 +13,6 @@ from traintime.book import VERDICTS
 from traintime.measuring import machine, stacks, sweep
 
 PROFILE = "colab"
-TO_GET_A_GPU = "For a GPU: menu Runtime, Change runtime type, T4 GPU."
 
 
 def lacking() -> list[str]:
@@ -48,7 +47,7 @@ def sizes(chapter: str) -> dict[str, Any]:
     if not stacks.on_colab():
         return {}
     if not (cards := machine.gpus()):
-        print(f"This runtime has no GPU, so the configurations are small and run on its CPU. {TO_GET_A_GPU}")
+        print("This runtime has no GPU, so sizes are small. For one: menu Runtime, Change runtime type, T4 GPU.")
         return {}
     print(f"On {cards[0]['name']}, with the sizes of the profile {PROFILE}.")
     return sweep.load_profile(PROFILE)["chapters"].get(chapter) or {}

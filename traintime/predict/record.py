@@ -63,7 +63,8 @@ class TrackRecord(SimpleNamespace):
     @property
     def brief(self) -> str:
         """The same in few words."""
-        return f"{self.held} of {self.models} {'such intervals held' if self.asked in self.on else 'held on other stacks'}"
+        where = "such intervals held" if self.asked in self.on else "held on other stacks"
+        return f"{self.held} of {self.models} {where}"
 
     def beyond(self, seconds: float) -> tuple[str, ...]:
         """What is said of a training that is longer than any that was tried."""
