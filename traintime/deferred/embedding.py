@@ -87,7 +87,7 @@ class Embedding(keras.layers.Embedding):
             def made(kind: type, name: str, shape: tuple[int, ...], start: Any, trained: bool) -> Any:
                 return kind(start, shape, "float32", trained, False, name=name)
 
-            table = made(Table, "embeddings", (count, width), rows.compiled(start) if JAX else start, True)
+            table = made(Table, "embeddings", (count, width), rows.drawn(start), True)
             table.moments = made(Owned, "moments", (count, 2 * width + 1), "zeros", JAX)
             table.missed = made(Owned, "missed", (ROOM, TERMS), "zeros", JAX)
             table.state = made(Owned, "state", (PROBLEM + 1,), _start_of_state, JAX)

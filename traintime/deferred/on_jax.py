@@ -35,7 +35,7 @@ def on_gpu() -> bool:
     return jax.devices()[0].platform != "cpu"
 
 
-def compiled(one: Any) -> Callable[..., jax.Array]:
+def drawn(one: Any) -> Callable[..., jax.Array]:
     """What the table starts from, drawn by one operation: one after the other JAX would hold four tables."""
 
     def start(shape: tuple[int, int], dtype: str) -> jax.Array:

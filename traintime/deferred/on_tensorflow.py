@@ -1,6 +1,7 @@
 """Rows of TensorFlow's variables, read and written where they lie: never the whole table as a tensor."""
 
 import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,6 +39,16 @@ class Found(NamedTuple):
 def on_gpu() -> bool:
     """Whether the table will lie in the memory of a GPU."""
     return bool(tf.config.list_physical_devices("GPU"))
+
+
+def drawn(one: Any) -> Any:
+    """What the table starts from, drawn in one graph: of one operation after the other oneDNN keeps the memory."""
+    if not hasattr(one, "seed"):
+        return one
+    again = copy.copy(one)
+    if isinstance(one.seed, int):  # a constant would be drawn once more, while the graph is made
+        again.seed = keras.random.SeedGenerator(one.seed)
+    return tf.function(again)
 
 
 def more(layer: Any, one: Any, made: Callable[..., Any]) -> list[Any]:
