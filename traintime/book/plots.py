@@ -27,7 +27,6 @@ PALETTE = (
     *("#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"),
 )
 DEVICE = {"CPU": PALETTE[0], "GPU": PALETTE[1]}
-DASHES = {"CPU": "--", "GPU": "-"}
 BACKEND = {name: PALETTE[n] for name, n in {"theano": 2, "tensorflow": 1, "jax": 0, "torch": 4, "numpy": 7}.items()}
 GENERATION = {"2017": ":", "2020": "--", "2026": "-"}
 MARKERS = "osD^v<>Pp"  # of stacks, ways or pairs of one figure, by their number

@@ -161,7 +161,8 @@ class Estimate:
         if self.deadline_s is not None:
             in_all = (self.total.value, self.total.high, self.total.low)  # an epoch has its share of what comes once
             fit = (self.deadline_s * self.epochs / each for each in in_all)
-            told += "; {} epochs fit ({} to {})".format(*(digits(each, 2) for each in fit))
+            whole = (int(each) if each >= 10 else int(10 * each) / 10 for each in fit)
+            told += "; {:,} epochs fit ({:,} to {:,})".format(*whole)
         lines = [("answer", f"{SAID[self.meets()]}: {told}")] if limits else []
         untold = self.tier != "formula" and self.total.high > UNTOLD * self.total.low
         told = f"unknown from this probe: {_time(self.total)}" if untold else _time(self.total)
