@@ -3,8 +3,6 @@
 import contextlib
 import functools
 import os
-import subprocess
-import sys
 import threading
 
 import keras
@@ -494,15 +492,6 @@ def test_the_table_starts_as_keras_would_start_it(kind):
     layer = Embedding(1000, 40, start[0])
     layer.build()
     assert far(layer.get_weights()[0], ops.convert_to_numpy(start[1]((1000, 40), "float32"))) < 1e-6
-
-
-def test_building_takes_the_table_and_its_moments_and_little_more():
-    """In a process of its own, whose peak is that of building."""
-    source = "from traintime.deferred import Embedding; from traintime.measuring.worker.process import peak_memory\n"
-    source += "Embedding(9, 5).build(); before = peak_memory(); Embedding(100_000, 300).build()\n"
-    source += "print((peak_memory() - before) / (4 * 100_000 * 300))"
-    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 3.6  # five and more where the allocator keeps what was drawn
 
 
 def test_configurations_make_the_same_again():

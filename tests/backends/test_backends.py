@@ -54,6 +54,14 @@ def test_the_whole_contract_holds(backend, file, run):
     check(run, backend, file)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_to_build_a_deferred_table_takes_it_and_its_moments_and_little_more(backend, run):
+    """In a process of its own, whose peak is that of building; five tables and more if what is drawn is kept."""
+    source = "from traintime.deferred import Embedding; from traintime.measuring.worker.process import peak_memory\n"
+    source += "Embedding(9, 5).build(); before = peak_memory(); Embedding(100_000, 300).build()\n"
+    assert float(run(backend, "-c", source + "print((peak_memory() - before) / 1.2e8)").stdout) < 3.6
+
+
 @pytest.mark.parametrize("backend", [on("tensorflow"), on("torch")])
 def test_smoke_tests_pass_at_every_push_on_the_others(backend, run):
     check(run, backend, *CHECKS, "-m", "smoke")

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from traintime import paths
-from traintime.book import original
+from traintime.book import external, original
 from traintime.explain import statistics
 
 
@@ -17,13 +17,9 @@ def test_every_file_loads_and_says_where_each_figure_stands(path):
     assert rows.get("place", pd.Series(["in the document"])).str.len().gt(0).all()
 
 
-@pytest.fixture(scope="module")
-def s0():
-    return original.s0()
-
-
-def test_a_cell_in_seconds_a_step_by_hand(s0):
+def test_a_cell_in_seconds_a_step_by_hand():
     """9,200 s an epoch of 10,000 steps, printed to 100 s; 760 s an epoch of 7,812.5 steps, printed to 10 s."""
+    s0 = original.s0()
     cell = s0[(s0["sweep"] == "vocabulary") & (s0["device"] == "CPU") & (s0["vocabulary"] == 280_000)].iloc[0]
     assert (cell.step_s, cell.half_step_s) == pytest.approx((0.92, 0.005))
     cell = s0[(s0["sweep"] == "batch") & (s0["device"] == "GPU") & (s0["batch"] == 128)].iloc[0]
@@ -45,7 +41,11 @@ def test_the_lead_of_the_gpu_tends_to_the_ratio_of_the_coefficients(fits, name, 
 
 
 def test_every_published_figure_names_its_unit_and_source():
-    rows = pd.read_csv(paths.EXTERNAL / "hardware.csv")
+    rows, card = external.read("hardware"), external.hardware("K40m")
+    # By its data sheet: two operations a cycle and core.
+    assert card["float32 peak"] == pytest.approx(2 * card["cores"] * card["base clock"], rel=1e-3)
+    assert card["float32 peak"] == 3 * card["float64 peak"]
+    assert card["bandwidth measured"] < card["bandwidth peak"]
     assert not rows.isna().any(axis=None)
     assert not rows.duplicated(["device", "name"]).any()
     assert set(rows["unit"]) <= {"core", "Hz", "FLOP/s", "byte/s", "byte"}
