@@ -85,8 +85,9 @@ NAMES = {
 
 
 def in_words(text: str) -> str:
-    """The text with NAMES in the place of what runs are stored under."""
-    return re.sub(rf"\b({'|'.join(NAMES)})\b", lambda found: NAMES[found[0]], text)
+    """The text with NAMES in the place of what runs are stored under; a colon tells a version from the value after it."""
+    stored = rf"\b({'|'.join(NAMES)})\b( (?=[-+−]?\d))?"
+    return re.sub(stored, lambda found: NAMES[found[1]] + (": " if found[2] else ""), text)
 
 
 def _as_html(frame: pd.DataFrame) -> str:

@@ -30,27 +30,13 @@ def tried(tmp_path, monkeypatch):
     return put
 
 
-def test_answers_since_the_corrections_are_judged_as_they_are(tried):
+def test_answers_are_judged_as_they_were_given(tried):
     times = np.array([*(10 + n / 10 for n in range(14)), 40.0])
     row = tried([case(n, seconds=each, version=11) for n, each in enumerate(times)]).loc["probed"].iloc[0]
     assert (row["models"], row["held"], row["longest_s"], row["shorter"]) == (15, 14, 40.0, 14)
     assert (row["error"], row["width"]) == pytest.approx((np.mean(1 - 10 / times), 1.44))
     (summed,) = record.summary([case(0, seconds=9.0, version=11), case(1, version=11)]).query("tier == 'probed'").values
     assert summed.tolist() == ["2026-jax", "probed", 2, 2, pytest.approx(1 / 18), pytest.approx(1.44)]
-
-
-def test_earlier_answers_are_judged_by_the_same_rules_as_answers_of_today_have(tried, monkeypatch):
-    """Without the sleep that was counted, and each stack with what its probes missed in the place of its repeats."""
-    monkeypatch.setattr(record, "missed", lambda tier, stack: (2.0, 0.3) if tier == "formula" else (1.0, 0.4))
-    reach = math.exp(record.Z * costs.repeat("2026-jax"))
-    rows = tried([case(n, reach=reach) for n in range(14)], record.judged)
-    for tier, value, error in (("formula", 20.0, 0.3), ("probed", 9.0, 0.4)):
-        assert rows.loc[tier, "predicted"].unique() == pytest.approx(value)
-        assert rows.loc[tier, "high"].unique() == pytest.approx(value * math.exp(record.Z * error))
-    asleep = tried([case(n, reach=reach, stack="2026-tensorflow") for n in range(14)], record.judged).loc["probed"]
-    parts, _, total, _ = record.training({"steps": 9.0}, 1, ((0.4, 1e6),), sleeps=True)
-    assert asleep["predicted"].unique() == pytest.approx(total.value) == pytest.approx(9 + parts[record.SLEEP])
-    assert asleep["high"].unique() == pytest.approx(total.high)
 
 
 def test_errors_of_times_hold_nine_in_ten_of_what_they_were_set_on(tried):

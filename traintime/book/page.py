@@ -50,7 +50,9 @@ def made_by(*shown: str) -> HTML:
 
     shown: names or folders of the machines whose stored measurements the page shows.
     """
-    lines = [f"This page was run under the profile `{os.environ.get(PROFILE) or 'the defaults of its notebook'}`."]
+    profile = os.environ.get(PROFILE)
+    sizes = f"`profiles/{profile}.yaml`" if profile else "its notebook"
+    lines = [f"This page's own cells ran with the sizes in {sizes}."]
     measured, titles = derived.read("measured"), machines.titles()
     for name in dict.fromkeys(shown):
         folder = next((each for each, title in titles.items() if name in (each, title)), name)

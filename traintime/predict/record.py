@@ -1,9 +1,8 @@
 """What came of models that were predicted and then trained (`traintime bench-predict`), and what answers take from it.
 
 Derived tables hold it, from data/predicted: how far off peaks of memory (peaks.csv) and times (times.csv) were, how
-long `fit` slept before it returned (sleeps.csv), and how often intervals held (record.csv). From version CORRECTED on
-times and sleeps correct an answer. They are set on the newest version before that; its answers, and the others that
-check them, are judged as if they had been corrected, from what was stored of their probes.
+long `fit` slept before it returned (sleeps.csv), and how often intervals held, as they were given (record.csv). From
+version CORRECTED on times and sleeps correct an answer. They are set on the newest version before that.
 """
 
 import functools
@@ -53,10 +52,9 @@ class TrackRecord(SimpleNamespace):
     @property
     def sentence(self) -> str:
         """It, as a reader is told."""
-        anew = f", judged by the rules of version {CORRECTED}" if self.version < CORRECTED else ""
         short = f"; {self.shorter} were shorter than their probe" if self.shorter else ""
         return (
-            f"{self.held} of {self.models} trainings predicted this way ({self.on}; version {self.version}{anew}) "
+            f"{self.held} of {self.models} trainings predicted this way ({self.on}; version {self.version}) "
             f"ended inside their interval, with a mean error of {self.error:.0%}{short}"
         )
 
@@ -76,8 +74,9 @@ class TrackRecord(SimpleNamespace):
 def tried(figure: Literal["time", "memory"], cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
     """A row for each answer of TIERS that was predicted and seen. cases: as bench.run gives them, by default all that
     are kept. Columns machine, stack, kind, started, version (of the predictor), tier, predicted with low and high, and
-    seen: seconds of the first training, or bytes of its peak; answer, spent_s and case, of which the others are. Memory
-    that is withdrawn, which was not the model's, is left out; a time that is was answered, and counts.
+    seen: seconds of the first training, or bytes of its peak; held: whether the interval holds it; answer, spent_s and
+    case, of which the others are. Memory that is withdrawn, which was not the model's, is left out; a time that is was
+    answered, and counts.
     """
     name, of_training = {"time": ("total", "fit_s"), "memory": ("memory", "peaks")}[figure]
     gone, rows = set(), []
@@ -94,7 +93,8 @@ def tried(figure: Literal["time", "memory"], cases: Iterable[dict[str, Any]] = (
                 ends = {"predicted": one["value"], "low": one["low"], "high": one["high"]}
                 rows.append(about | {"tier": tier, **ends, "seen": case[of_training][0]})
                 rows[-1] |= {"answer": answer, "spent_s": spent_s}
-    return pd.DataFrame(rows)
+    rows = pd.DataFrame(rows)
+    return rows.assign(held=rows["seen"].between(rows["low"], rows["high"]))
 
 
 def newest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -228,26 +228,6 @@ def _errors(answer: Mapping[str, Any], stack: str) -> Errors:
     return (missed("probed", stack)[1], SURE), (rest, SURE)
 
 
-def _corrected(answer: Mapping[str, Any], version: int, stack: str) -> Interval:
-    """The total of a stored answer by the rules of CORRECTED. On TensorFlow all trained on arrays, and may sleep."""
-    if version >= CORRECTED:
-        return Interval(**answer["total"])
-    if answer["tier"] == "formula":
-        factor, error = missed("formula", stack)
-        return around(factor * answer["total"]["value"], (error, SURE))
-    sleeps = stack.endswith("-tensorflow")
-    return training(_awake(answer), answer["epochs"], _errors(answer, stack), sleeps)[2]
-
-
-def judged(cases: Iterable[dict[str, Any]] = ()) -> pd.DataFrame:
-    """Times as `tried` has them, by the rules of CORRECTED, and held: whether the interval held what was seen."""
-    rows = tried("time", cases)
-    totals = [_corrected(*each) for each in zip(rows["answer"], rows["version"], rows["stack"], strict=True)]
-    ends = {"predicted": "value", "low": "low", "high": "high"}
-    rows = rows.assign(**{name: [getattr(total, end) for total in totals] for name, end in ends.items()})
-    return rows.assign(held=rows["seen"].between(rows["low"], rows["high"]))
-
-
 def derive() -> pd.DataFrame:
     """A row for each of TIERS and stack (_by_stack), of the newest version with FEWEST trainings or more, against the
     first training of each model. Columns tier, stack, version, models; on: the stacks of these; held: trainings inside
@@ -255,7 +235,7 @@ def derive() -> pd.DataFrame:
     shorter than their probe; others, others_held: other versions' models, and those inside; longest_s: the longest.
     """
     rows = []
-    for tier, its in judged().groupby("tier"):
+    for tier, its in tried("time").groupby("tier"):
         for stack, models in _by_stack(newest(its)):
             version = models["version"].max()
             every = its[(its["stack"] == stack) | (stack == OTHERS)]
@@ -274,7 +254,7 @@ def _came(its: pd.DataFrame) -> dict[str, float]:
 
 def summary(cases: list[dict[str, Any]]) -> pd.DataFrame:
     """A row for each stack and tier of these models: columns stack, tier, models, held, error, width, as `derive`."""
-    by = judged(cases).groupby(["stack", "tier"])
+    by = tried("time", cases).groupby(["stack", "tier"])
     return pd.DataFrame([{"stack": stack, "tier": tier} | _came(its) for (stack, tier), its in by])
 
 
