@@ -85,7 +85,7 @@ NAMES = {
 
 
 def in_words(text: str) -> str:
-    """The text with NAMES in the place of what runs are stored under; a colon tells a version from the value after it."""
+    """The text with NAMES in the place of what runs are stored under, and a colon between a version and a value."""
     stored = rf"\b({'|'.join(NAMES)})\b( (?=[-+−]?\d))?"
     return re.sub(stored, lambda found: NAMES[found[1]] + (": " if found[2] else ""), text)
 

@@ -10,7 +10,7 @@ from made_up import tried as case
 
 from traintime import paths
 from traintime.explain import memory
-from traintime.predict import costs, record
+from traintime.predict import record
 
 
 @pytest.fixture
