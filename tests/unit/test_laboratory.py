@@ -223,10 +223,10 @@ def test_two_verdicts_at_once_hold_where_each_does(other, both):
 def test_a_verdict_is_shown_and_kept(monkeypatch):
     shown = []
     monkeypatch.setattr(lab, "display", lambda data, raw: shown.append(data))
-    judge("batch-size.2", "Larger is faster.", Verdict(True, "numpy 3"), "S0, C3")
-    assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (NumPy 3)"
+    judge("batch-size.2", "Larger is faster.", Verdict(True, "2026-tensorflow 3.2"), "S0, C3")
+    assert shown[0]["text/markdown"] == "**holds**: Larger is faster. (TensorFlow 2.21: 3.2)"
     kept = {"claim": "batch-size.2", "sentence": "Larger is faster.", "source": "S0, C3", "on": ""}
-    assert shown[0][lab.VERDICT] == kept | {"verdict": "holds", "figure": "numpy 3"}
+    assert shown[0][lab.VERDICT] == kept | {"verdict": "holds", "figure": "2026-tensorflow 3.2"}
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def made_by(*shown: str) -> HTML:
     shown: names or folders of the machines whose stored measurements the page shows.
     """
     profile = os.environ.get(PROFILE)
-    sizes = f"`profiles/{profile}.yaml`" if profile else "its notebook"
-    lines = [f"This page's own cells ran with the sizes in {sizes}."]
+    sizes = f"in `profiles/{profile}.yaml`" if profile else "of its cell `parameters`"
+    lines = [f"This page's own cells ran with the sizes {sizes}."]
     measured, titles = derived.read("measured"), machines.titles()
     for name in dict.fromkeys(shown):
         folder = next((each for each, title in titles.items() if name in (each, title)), name)
