@@ -96,13 +96,13 @@ def witnesses() -> str:
     rows = [verdicts.deciding(label) for label in verdicts.claims()]
     decided = [{one.machine for one in its if one.verdict in DECIDED} for its in rows]
     on = [len(by.intersection(machines.titles())) for by in decided]
-    counted = sum(bool(by) for by in decided) - sum(number > 0 for number in on)
+    measured, judged = sum(map(bool, rows)), sum(map(bool, decided))
     return (
         f"Of our {len(on)} claims, {sum(number > 0 for number in on)} are decided on at least one machine and "
         f"{sum(number > 1 for number in on)} on two or more; trainings, which depend on no machine, count as one. "
-        f"Arithmetic or published figures decide {counted}. Measured and still inconclusive, mostly because equal runs "
-        f"differ by as much as the claim is about: {sum(map(bool, rows)) - sum(map(bool, decided))}. "
-        f"Not measured: {len(rows) - sum(map(bool, rows))}."
+        f"Arithmetic or published figures decide another {judged - sum(number > 0 for number in on)}. Another "
+        f"{measured - judged} were measured and stay inconclusive, mostly because equal runs differ by as much as the "
+        f"claim is about; not measured: {len(rows) - measured}."
     )
 
 
